@@ -1,0 +1,68 @@
+//! Containers: processes in namespaces of their own, which outlive the process that started them.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::Result;
+
+/// Something of the host that shows inside a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    pub source: PathBuf,
+    /// Path inside the container.
+    pub target: PathBuf,
+    pub read_only: bool,
+}
+
+/// Everything needed to start a container, and to find it again after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerSpec {
+    /// `<pod uid>/<container name>/<attempt>`: unique, and stable over restarts of this process.
+    pub id: String,
+    pub hostname: String,
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub working_dir: Option<PathBuf>,
+    /// Directories or files at their mountPath.
+    pub mounts: Vec<Binding>,
+    /// Block devices at their devicePath.
+    pub devices: Vec<Binding>,
+    /// Host directories that must not show through the read-only root (keys, other pods' volumes).
+    pub hidden: Vec<PathBuf>,
+    /// Standard output and error, appended.
+    pub log: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code; 128 + signal when a signal ended it.
+    pub code: i32,
+    pub signal: Option<i32>,
+    pub finished_at: Timestamp,
+    /// Why it never ran, when set-up failed (bad command, missing volume).
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Running { pid: u32, started_at: Timestamp },
+    Exited { started_at: Timestamp, exit: Exit },
+}
+
+#[async_trait]
+pub trait Containers: Send + Sync {
+    /// Starts a container; the same id again returns the running one.
+    async fn start(&self, spec: &ContainerSpec) -> Result<State>;
+    /// Every container with a record, running or exited, by id.
+    async fn list(&self) -> Result<Vec<(String, State)>>;
+    async fn state(&self, id: &str) -> Result<Option<State>>;
+    /// Completes when the container has ended; also for one started by an earlier process.
+    async fn wait(&self, id: &str) -> Result<Exit>;
+    /// Sends a signal to the container's first process. Already gone is success.
+    async fn signal(&self, id: &str, signal: i32) -> Result<()>;
+    /// Forgets an exited container.
+    async fn remove(&self, id: &str) -> Result<()>;
+}

@@ -1,0 +1,1 @@
+//! The fake world of simulations and unit tests.

@@ -1,0 +1,37 @@
+//! UNIX sockets, and the directory watch that finds them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+/// A connected byte stream.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+pub type BoxStream = Box<dyn Stream>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirEvent {
+    /// A socket stands at this path; sent for those that were there before the watch, too.
+    Created(PathBuf),
+    Removed(PathBuf),
+}
+
+#[async_trait]
+pub trait Listener: Send {
+    async fn accept(&mut self) -> io::Result<BoxStream>;
+}
+
+#[async_trait]
+pub trait Net: Send + Sync {
+    /// Binds a UNIX socket with mode 0600. A stale socket is replaced; another kind of file, or a socket that
+    /// still answers, is an error.
+    async fn listen(&self, path: &Path) -> io::Result<Box<dyn Listener>>;
+    async fn connect(&self, path: &Path) -> io::Result<BoxStream>;
+    /// Reports sockets appearing in and vanishing from a directory, which is created if missing.
+    /// Names that start with a dot, and anything that is not a socket, are ignored.
+    async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>>;
+}
