@@ -1,0 +1,80 @@
+//! Annotations, finalizers, labels and taints: each string of upstream's exactly once in the tree.
+
+/// On a claim: the link to its volume is complete. Presence counts, not the value.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// On a claim or volume: the controller made the link, not the user.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// Value of the two annotations above.
+pub const YES: &str = "yes";
+/// On a volume: the provisioner that made it.
+pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// On a volume or claim of an in-tree plugin: the CSI driver that took over.
+pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+/// On a claim: the provisioner that is asked for a volume.
+pub const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+/// The same, as older provisioners read it.
+pub const STORAGE_PROVISIONER_BETA: &str = "volume.beta.kubernetes.io/storage-provisioner";
+/// On a claim: the node that the scheduler chose for a `WaitForFirstConsumer` claim.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Class of a claim or volume, before the field existed; wins over the field.
+pub const STORAGE_CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
+/// On a class: claims that name no class get this one.
+pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The same, as older versions spell it.
+pub const DEFAULT_CLASS_BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
+/// On a volume: the secret that DeleteVolume needs; empty means none.
+pub const DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
+pub const DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
+/// In volumeAttributes of a provisioned volume: which provisioner process made it.
+pub const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+/// On a VolumeAttachment: the driver's name for the node, kept for when the CSINode is gone.
+pub const ATTACHMENT_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+/// On a node: JSON map of driver to node id.
+pub const CSI_NODE_ID: &str = "csi.volume.kubernetes.io/nodeid";
+/// On a node: attach and detach are the controller's job.
+pub const CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// On a CSINode: in-tree plugins that CSI has replaced.
+pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+/// Keeps a claim while pods use it.
+pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Keeps a volume while it is bound.
+pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Keeps a volume object until the backend volume is deleted.
+pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.
+pub const ATTACHER_FINALIZER_PREFIX: &str = "external-attacher/";
+
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+pub const OS_LABEL: &str = "kubernetes.io/os";
+pub const ARCH_LABEL: &str = "kubernetes.io/arch";
+/// Label of every namespace with its own name.
+pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+pub const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub const TAINT_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// A person vouches that the node is down: its volumes may be detached.
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Class parameters with this prefix are the provisioner's, not the driver's.
+pub const CLASS_PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
+pub const FSTYPE_PARAMETER: &str = "csi.storage.k8s.io/fstype";
+/// The provisioner that never provisions.
+pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// The CSI volume plugin, as it appears in unique volume names and paths.
+pub const CSI_PLUGIN: &str = "kubernetes.io/csi";
+/// The same in a directory name.
+pub const CSI_PLUGIN_ESCAPED: &str = "kubernetes.io~csi";
+
+/// Keys that the kubelet adds to the volume context when the driver asks for pod information.
+pub const POD_NAME: &str = "csi.storage.k8s.io/pod.name";
+pub const POD_NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";
+pub const POD_UID: &str = "csi.storage.k8s.io/pod.uid";
+pub const POD_SERVICE_ACCOUNT: &str = "csi.storage.k8s.io/serviceAccount.name";
+pub const POD_EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+
+/// Finalizer of the external-attacher for one driver.
+pub fn attacher_finalizer(driver: &str) -> String {
+    format!("{ATTACHER_FINALIZER_PREFIX}{}", crate::name::sanitized(driver))
+}

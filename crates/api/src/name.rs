@@ -1,0 +1,180 @@
+//! Names: what is valid, and the ones that are computed.
+
+use sha2::{Digest, Sha256};
+
+/// Longest DNS-1123 subdomain.
+const SUBDOMAIN_MAX: usize = 253;
+/// Longest DNS-1123 label, label value and name part of a qualified name.
+const LABEL_MAX: usize = 63;
+
+const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn lower_alnum(c: u8) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn label_shape(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().all(|c| lower_alnum(*c) || *c == b'-')
+        && bytes.first().is_some_and(|c| lower_alnum(*c))
+        && bytes.last().is_some_and(|c| lower_alnum(*c))
+}
+
+fn name_shape(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(c))
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// What is wrong with a DNS-1123 subdomain, in upstream's words; empty when valid.
+pub fn subdomain_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > SUBDOMAIN_MAX {
+        errors.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+    }
+    if !text.split('.').all(label_shape) {
+        errors.push(SUBDOMAIN_TEXT.into());
+    }
+    errors
+}
+
+/// What is wrong with a DNS-1123 label.
+pub fn label_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(format!("must be no more than {LABEL_MAX} characters"));
+    }
+    if !label_shape(text) {
+        errors.push(LABEL_TEXT.into());
+    }
+    errors
+}
+
+/// What is wrong with a label or annotation key (`prefix/name`).
+pub fn qualified_name_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let name = match text.split('/').collect::<Vec<_>>()[..] {
+        [name] => name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                errors.push("prefix part must be non-empty".into());
+            } else {
+                errors.extend(subdomain_errors(prefix).into_iter().map(|e| format!("prefix part {e}")));
+            }
+            name
+        }
+        _ => {
+            return vec![format!(
+                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        errors.push("name part must be non-empty".into());
+    } else if name.len() > LABEL_MAX {
+        errors.push(format!("name part must be no more than {LABEL_MAX} characters"));
+    }
+    if !name_shape(name) {
+        errors.push(QUALIFIED_TEXT.into());
+    }
+    errors
+}
+
+/// What is wrong with a label value.
+pub fn label_value_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(format!("must be no more than {LABEL_MAX} characters"));
+    }
+    if !text.is_empty() && !name_shape(text) {
+        errors.push(VALUE_TEXT.into());
+    }
+    errors
+}
+
+/// Upstream's rule for lease names and finalizers: anything but letters, digits and dashes becomes a dash.
+pub fn sanitized(text: &str) -> String {
+    let mut name: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect();
+    if name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
+fn hex_sha256(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part.as_bytes()));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Name of the VolumeAttachment for a volume on a node: no separators between the parts.
+pub fn attachment(volume_handle: &str, driver: &str, node: &str) -> String {
+    format!("csi-{}", hex_sha256(&[volume_handle, driver, node]))
+}
+
+/// Directory of a volume below the kubelet's staging area.
+pub fn staging_hash(volume_handle: &str) -> String {
+    hex_sha256(&[volume_handle])
+}
+
+/// The name under which a volume appears in `volumesAttached` and `volumesInUse`.
+pub fn unique_volume(driver: &str, volume_handle: &str) -> String {
+    format!("{}/{driver}^{volume_handle}", crate::keys::CSI_PLUGIN)
+}
+
+/// Driver and handle of a unique volume name. Handles may contain the separator, driver names cannot.
+pub fn split_unique_volume(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(crate::keys::CSI_PLUGIN)?.strip_prefix('/')?.split_once('^')
+}
+
+/// Name of a provisioned volume.
+pub fn provisioned_volume(claim_uid: &str) -> String {
+    format!("pvc-{claim_uid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attachment_name_is_a_plain_concatenation() {
+        assert_eq!(attachment("a", "b", "c"), format!("csi-{}", hex_sha256(&["abc"])));
+        assert_eq!(attachment("a", "b", "c").len(), 4 + 64);
+        assert_eq!(staging_hash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn unique_names_split_at_the_first_caret() {
+        let name = unique_volume("d.example", "pool^7");
+        assert_eq!(name, "kubernetes.io/csi/d.example^pool^7");
+        assert_eq!(split_unique_volume(&name), Some(("d.example", "pool^7")));
+        assert_eq!(split_unique_volume("kubernetes.io/nfs/x"), None);
+    }
+
+    #[test]
+    fn sanitized_never_ends_in_a_dash() {
+        assert_eq!(sanitized("hostpath.csi.k8s.io"), "hostpath-csi-k8s-io");
+        assert_eq!(sanitized("odd."), "odd-X");
+    }
+
+    #[test]
+    fn name_rules() {
+        for good in ["a", "a-b", "a.b-c", "0a"] {
+            assert_eq!(subdomain_errors(good), Vec::<String>::new(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a..b", "a_b", &"a".repeat(254)] {
+            assert!(!subdomain_errors(bad).is_empty(), "{bad}");
+        }
+        assert!(label_errors("a.b").len() == 1 && label_errors("a").is_empty());
+        assert!(qualified_name_errors("example.com/My_Name").is_empty());
+        for bad in ["", "/a", "a/", "a/b/c", "-a"] {
+            assert!(!qualified_name_errors(bad).is_empty(), "{bad}");
+        }
+        assert!(label_value_errors("").is_empty() && !label_value_errors("a b").is_empty());
+    }
+}

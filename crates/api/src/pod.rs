@@ -1,0 +1,52 @@
+//! Readers of pods.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec, PodStatus, Volume};
+
+use crate::meta::Meta;
+
+pub fn spec(pod: &Pod) -> Option<&PodSpec> {
+    pod.spec.as_ref()
+}
+
+/// The node a pod is bound to; empty while unscheduled.
+pub fn node_name(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
+}
+
+pub fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
+}
+
+pub fn volumes(pod: &Pod) -> &[Volume] {
+    pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default()
+}
+
+/// Claim names of a pod with the volume's name in the pod: `(volume, claim)`. Generic ephemeral volumes count under
+/// the name of the claim that their controller makes.
+pub fn claims(pod: &Pod) -> impl Iterator<Item = (&str, String)> {
+    volumes(pod).iter().filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some((volume.name.as_str(), claim.claim_name.clone())),
+        (None, Some(_)) => Some((volume.name.as_str(), format!("{}-{}", pod.name(), volume.name))),
+        (None, None) => None,
+    })
+}
+
+/// Whether the pod has run to its end: its volumes are no longer wanted (reference kube-core.md 0.4).
+pub fn terminated(pod: &Pod) -> bool {
+    matches!(phase(pod), "Failed" | "Succeeded")
+        || (pod.deleting() && !any_container_running(pod.status.as_ref()))
+}
+
+fn any_container_running(status: Option<&PodStatus>) -> bool {
+    let Some(status) = status else { return false };
+    let lists =
+        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    lists.into_iter().flatten().flatten().any(running)
+}
+
+fn running(status: &ContainerStatus) -> bool {
+    status
+        .state
+        .as_ref()
+        .is_none_or(|s| s.running.is_some() || (s.waiting.is_none() && s.terminated.is_none()))
+}

@@ -1,0 +1,131 @@
+//! Kubernetes quantities (`10Gi`, `500M`, `1e3`) and bytes.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+/// Text that is not a quantity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+pub struct BadQuantity;
+
+const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18), ("", 0)];
+
+/// Nano-units: exact for every suffix upstream accepts, and large enough for the largest.
+const NANO: i128 = 1_000_000_000;
+
+/// The value in billionths, so that `1.5`, `100m` and `1Gi` compare exactly.
+fn nanos(text: &str) -> Result<i128, BadQuantity> {
+    let (sign, unsigned) = match text.as_bytes().first() {
+        Some(b'-') => (-1, &text[1..]),
+        Some(b'+') => (1, &text[1..]),
+        _ => (1, text),
+    };
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > 30 {
+        return Err(BadQuantity);
+    }
+    let digits: i128 = format!("{whole}{fraction}").parse().map_err(|_| BadQuantity)?;
+    let scale = 10i128.checked_pow(fraction.len() as u32).ok_or(BadQuantity)?;
+    let scaled = |factor: i128, divisor: i128| {
+        let numerator = digits.checked_mul(factor)?.checked_mul(NANO)?;
+        let denominator = scale.checked_mul(divisor)?;
+        // Upstream rounds up to the smallest unit it keeps.
+        Some((numerator + denominator - 1) / denominator)
+    };
+    let value = match suffix_of(suffix)? {
+        Suffix::Binary(shift) => scaled(1i128 << shift, 1),
+        Suffix::Power(exponent) if exponent >= 0 => {
+            10i128.checked_pow(exponent as u32).and_then(|factor| scaled(factor, 1))
+        }
+        Suffix::Power(exponent) => {
+            10i128.checked_pow(exponent.unsigned_abs()).and_then(|divisor| scaled(1, divisor))
+        }
+    };
+    value.map(|v| v * sign).ok_or(BadQuantity)
+}
+
+enum Suffix {
+    Binary(u32),
+    Power(i32),
+}
+
+fn suffix_of(text: &str) -> Result<Suffix, BadQuantity> {
+    if let Some((_, shift)) = BINARY.iter().find(|(name, _)| *name == text) {
+        return Ok(Suffix::Binary(*shift));
+    }
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == text) {
+        return Ok(Suffix::Power(*exponent));
+    }
+    let exponent = text.strip_prefix(['e', 'E']).ok_or(BadQuantity)?;
+    let exponent: i32 = exponent.parse().map_err(|_| BadQuantity)?;
+    if exponent.abs() > 18 { Err(BadQuantity) } else { Ok(Suffix::Power(exponent)) }
+}
+
+/// Whole bytes, fractions rounded up.
+pub fn bytes_of(quantity: &Quantity) -> Result<i64, BadQuantity> {
+    let nanos = nanos(&quantity.0)?;
+    let bytes = nanos.div_euclid(NANO) + i128::from(nanos.rem_euclid(NANO) > 0);
+    i64::try_from(bytes).map_err(|_| BadQuantity)
+}
+
+/// Whether this is a quantity at all, and its sign.
+pub fn sign_of(quantity: &Quantity) -> Result<std::cmp::Ordering, BadQuantity> {
+    nanos(&quantity.0).map(|n| n.cmp(&0))
+}
+
+/// Bytes in the shortest exact binary notation (`1Gi`, `1500Mi`, `1000`).
+pub fn quantity_of(bytes: i64) -> Quantity {
+    for (name, shift) in BINARY.iter().rev() {
+        let unit = 1i64 << shift;
+        if bytes != 0 && bytes % unit == 0 {
+            return Quantity(format!("{}{name}", bytes / unit));
+        }
+    }
+    Quantity(bytes.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_every_notation() {
+        let table = [
+            ("1Gi", 1 << 30),
+            ("10Gi", 10 << 30),
+            ("1.5Gi", 3 << 29),
+            ("1G", 1_000_000_000),
+            ("1e3", 1000),
+            ("12E2", 1200),
+            ("100m", 1),
+            ("1500m", 2),
+            ("0", 0),
+            ("0.5", 1),
+            ("1E", 1_000_000_000_000_000_000),
+            ("-1Ki", -1024),
+        ];
+        for (text, bytes) in table {
+            assert_eq!(bytes_of(&Quantity(text.into())), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_quantity() {
+        for text in ["", "Gi", "1GiB", "1 Gi", "1..2", "ten", "1e", "9Ei", "1e99"] {
+            assert_eq!(bytes_of(&Quantity(text.into())), Err(BadQuantity), "{text}");
+        }
+    }
+
+    #[test]
+    fn prints_the_shortest_exact_form() {
+        for (bytes, text) in
+            [(1 << 30, "1Gi"), (3 << 29, "1536Mi"), (1000, "1000"), (0, "0"), (1 << 50, "1Pi")]
+        {
+            assert_eq!(quantity_of(bytes).0, text);
+            assert_eq!(bytes_of(&Quantity(text.into())), Ok(bytes));
+        }
+    }
+}
