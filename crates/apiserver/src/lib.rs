@@ -1,1 +1,6 @@
-//! placeholder
+//! The API server: storage, rules of each kind, verbs, HTTP.
+//!
+//! Reading order: `field` and `kinds` (what a kind is), `store` (how writes are ordered and kept), then the verbs.
+
+pub mod field;
+pub mod kinds;

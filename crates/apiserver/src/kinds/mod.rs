@@ -1,0 +1,111 @@
+//! One file per kind: its names, defaults, validation, immutability, status split, columns and selectors.
+//!
+//! Verbs, patches and watches know no kind; they go through [`Rules`].
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::field::Invalid;
+
+/// What discovery says of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// Lower-case plural: the path segment.
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short: &'static [&'static str],
+    pub categories: &'static [&'static str],
+}
+
+/// A column of the server-side table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean`, `date`.
+    pub type_: &'static str,
+    /// `name` for the first column, otherwise usually empty.
+    pub format: &'static str,
+    pub description: &'static str,
+    /// 0: always shown; 1: only with `-o wide`.
+    pub priority: i32,
+}
+
+/// What a successful DELETE answers once the object is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteReply {
+    Object,
+    Status,
+}
+
+/// How an object goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// At once, finalizers permitting.
+    Now,
+    /// After this many seconds, by whoever runs it (pods); `deletionTimestamp` is set that far ahead.
+    Graceful(i64),
+}
+
+/// The rules of one kind. All functions are pure; time arrives as an argument.
+pub trait Rules: Send + Sync + 'static {
+    type Object: k8s_openapi::Resource
+        + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + Send
+        + Sync
+        + 'static;
+
+    const NAMES: Names;
+    const NAMESPACED: bool;
+    /// Has a `status` subresource.
+    const STATUS: bool = false;
+    /// PUT without a resourceVersion is allowed.
+    const UNCONDITIONAL_UPDATE: bool = true;
+    /// PUT of a missing object creates it.
+    const CREATE_ON_UPDATE: bool = false;
+    /// `metadata.generation` starts at 1 and grows when anything but metadata and status changes.
+    const GENERATION: bool = false;
+    const DELETE_REPLY: DeleteReply = DeleteReply::Status;
+
+    /// Fills what the client left out. Runs on every create and update, before validation.
+    fn default_fields(_object: &mut Self::Object) {}
+    /// Drops what a client may not set on create (status, …) and sets initial values.
+    fn prepare_create(_object: &mut Self::Object, _now: jiff::Timestamp) {}
+    /// Keeps what a main-resource update may not change (usually the status) as it was.
+    fn prepare_update(_new: &mut Self::Object, _old: &Self::Object) {}
+    /// Keeps what a status update may not change (usually the spec, sometimes metadata) as it was.
+    fn prepare_status(_new: &mut Self::Object, _old: &Self::Object, _now: jiff::Timestamp) {}
+
+    /// Rules beyond metadata, which is checked for all kinds alike.
+    fn validate(object: &Self::Object) -> Vec<Invalid>;
+    /// What an update may not change. [`Rules::validate`] runs as well.
+    fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
+    fn validate_status(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
+    /// Names of this kind: DNS-1123 subdomain unless it says otherwise.
+    fn name_errors(name: &str) -> Vec<String> {
+        bowline_api::name::subdomain_errors(name)
+    }
+    /// `requested` is what the client asked for with gracePeriodSeconds.
+    fn deletion(_object: &Self::Object, _requested: Option<i64>) -> Deletion {
+        Deletion::Now
+    }
+
+    /// Table columns, without which a kind is printed as `Name, Created At`.
+    fn columns() -> &'static [Column];
+    /// Cells in the order of [`Rules::columns`].
+    fn cells(object: &Self::Object, now: jiff::Timestamp) -> Vec<Value>;
+    /// Field labels that selectors may use beside `metadata.name` and `metadata.namespace`.
+    fn field_labels(_object: &Self::Object) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+    /// The names that [`Rules::field_labels`] yields, for refusing others.
+    const FIELD_LABELS: &'static [&'static str] = &[];
+}
