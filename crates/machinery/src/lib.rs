@@ -1,1 +1,24 @@
-//! placeholder
+//! The toolbox of roles: client, shared caches, work queues, effects, events, CSI connections.
+//!
+//! Reading order: `ports` (what a role is given), `reconcile` (the shell that every keyed role shares), then the tools.
+
+pub mod cache;
+pub mod client;
+pub mod csi;
+pub mod effect;
+pub mod events;
+pub mod informers;
+pub mod journal;
+pub mod ports;
+pub mod queue;
+pub mod reconcile;
+
+pub use cache::{Cache, Change};
+pub use client::{Client, Object};
+pub use effect::{EffectError, Effects, Fate};
+pub use events::Recorder;
+pub use informers::Informers;
+pub use journal::Journal;
+pub use ports::Ports;
+pub use queue::{Queue, Verdict};
+pub use reconcile::{Keyed, Step};

@@ -1,0 +1,287 @@
+//! A shared, indexed copy of all objects of one kind, with read-your-writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bowline_api::{Meta, ObjectKey};
+use tokio::sync::watch;
+
+use crate::client::Object;
+
+/// What happened to one object. Both sides are set for an update.
+#[derive(Debug, Clone)]
+pub struct Change<K> {
+    pub old: Option<Arc<K>>,
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Change<K> {
+    /// The object as it is now, or as it last was.
+    pub fn latest(&self) -> Option<&Arc<K>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+
+    /// Old and new, whichever exist: both name keys that may be concerned.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.old.iter().chain(self.new.iter())
+    }
+}
+
+type Handler<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+type IndexFn<K> = fn(&K) -> Vec<String>;
+
+/// The cache of one kind; clones share it.
+pub struct Cache<K> {
+    inner: Arc<Inner<K>>,
+}
+
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+struct Inner<K> {
+    state: RwLock<State<K>>,
+    /// Serialises changes and their handlers, so that every handler sees them in one order.
+    handlers: Mutex<Vec<Handler<K>>>,
+    synced: watch::Sender<bool>,
+}
+
+struct State<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    indexes: BTreeMap<&'static str, Index<K>>,
+    /// Newest resourceVersion that the watch has delivered: anything older is already in here.
+    seen: u64,
+}
+
+struct Index<K> {
+    values_of: IndexFn<K>,
+    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
+}
+
+impl<K: Object> Default for Cache<K> {
+    fn default() -> Self {
+        let state = State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0 };
+        let synced = watch::channel(false).0;
+        Self { inner: Arc::new(Inner { state: RwLock::new(state), handlers: Mutex::default(), synced }) }
+    }
+}
+
+impl<K: Object> Cache<K> {
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.read().objects.get(key).cloned()
+    }
+
+    /// A cluster-scoped object.
+    pub fn named(&self, name: &str) -> Option<Arc<K>> {
+        self.get(&ObjectKey::cluster(name))
+    }
+
+    /// All objects, ordered by namespace and name.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.read().objects.values().cloned().collect()
+    }
+
+    /// Adds an index; adding the same name again is a no-op.
+    pub fn index(&self, name: &'static str, values_of: IndexFn<K>) {
+        let mut state = self.write();
+        if state.indexes.contains_key(name) {
+            return;
+        }
+        let mut keys: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
+        for (key, object) in &state.objects {
+            values_of(object).into_iter().for_each(|value| {
+                keys.entry(value).or_default().insert(key.clone());
+            });
+        }
+        state.indexes.insert(name, Index { values_of, keys });
+    }
+
+    /// Objects that an index files under `value`, ordered by key. An index that was never added is empty.
+    pub fn indexed(&self, index: &str, value: &str) -> Vec<Arc<K>> {
+        let state = self.read();
+        let keys = state.indexes.get(index).and_then(|i| i.keys.get(value));
+        keys.into_iter().flatten().filter_map(|key| state.objects.get(key).cloned()).collect()
+    }
+
+    /// Calls `handler` for each object there is now (as an addition) and for each later change.
+    /// Handlers must be quick: they usually add a key to a queue.
+    pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        let mut handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        for object in self.list() {
+            handler(&Change { old: None, new: Some(object) });
+        }
+        handlers.push(Box::new(handler));
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn synced(&self) {
+        // The sender lives in the cache itself, so this cannot fail while we hold it.
+        let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
+    pub fn note(&self, object: K) {
+        let newer_than_watch = object.version() > self.read().seen;
+        if newer_than_watch {
+            self.put(object);
+        }
+    }
+
+    /// Takes in the answer to a delete: the object as it was or, while finalizers hold it, as it now is.
+    pub fn note_deletion(&self, object: K) {
+        // Without finalizers the answer is the last state of a gone object; the watch brings the end.
+        if object.meta().finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
+            self.note(object);
+        }
+    }
+
+    /// Takes in a watch event.
+    pub(crate) fn applied(&self, object: K) {
+        let version = object.version();
+        self.put(object);
+        let mut state = self.write();
+        state.seen = state.seen.max(version);
+    }
+
+    pub(crate) fn deleted(&self, object: &K) {
+        {
+            let mut state = self.write();
+            state.seen = state.seen.max(object.version());
+        }
+        self.change(&object.key(), None);
+    }
+
+    /// Takes in a complete list: what is not in it is gone, unless it was written after the list was made.
+    pub(crate) fn replaced(&self, objects: Vec<K>) {
+        let listed: BTreeSet<ObjectKey> = objects.iter().map(Meta::key).collect();
+        let newest = objects.iter().map(Meta::version).max().unwrap_or(0);
+        let gone =
+            |object: &&Arc<K>| !listed.contains(&object.key()) && object.version() <= newest.max(self.seen());
+        let gone: Vec<ObjectKey> = self.list().iter().filter(gone).map(|o| o.key()).collect();
+        gone.iter().for_each(|key| self.change(key, None));
+        objects.into_iter().for_each(|object| self.put(object));
+        let mut state = self.write();
+        state.seen = state.seen.max(newest);
+        drop(state);
+        self.inner.synced.send_replace(true);
+    }
+
+    fn seen(&self) -> u64 {
+        self.read().seen
+    }
+
+    fn put(&self, object: K) {
+        let key = object.key();
+        self.change(&key, Some(Arc::new(object)));
+    }
+
+    /// Applies one change and tells the handlers. Older versions than the cached one are dropped.
+    fn change(&self, key: &ObjectKey, new: Option<Arc<K>>) {
+        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = {
+            let mut state = self.write();
+            let old = state.objects.get(key).cloned();
+            if let (Some(old), Some(new)) = (&old, &new)
+                && new.version() <= old.version()
+            {
+                return;
+            }
+            state.set(key, new.clone());
+            old
+        };
+        if old.is_some() || new.is_some() {
+            let change = Change { old, new };
+            handlers.iter().for_each(|handler| handler(&change));
+        }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, State<K>> {
+        self.inner.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State<K>> {
+        self.inner.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> State<K> {
+    fn set(&mut self, key: &ObjectKey, new: Option<Arc<K>>) {
+        let old = match &new {
+            Some(object) => self.objects.insert(key.clone(), object.clone()),
+            None => self.objects.remove(key),
+        };
+        for index in self.indexes.values_mut() {
+            for value in old.as_deref().map(index.values_of).unwrap_or_default() {
+                if let Some(keys) = index.keys.get_mut(&value) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        index.keys.remove(&value);
+                    }
+                }
+            }
+            for value in new.as_deref().map(index.values_of).unwrap_or_default() {
+                index.keys.entry(value).or_default().insert(key.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_api::ConfigMap;
+
+    fn object(name: &str, version: u64) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.into());
+        object.metadata.resource_version = Some(version.to_string());
+        object
+    }
+
+    #[test]
+    fn a_noted_write_is_read_at_once_and_not_repeated_by_the_watch() {
+        let cache = Cache::<ConfigMap>::default();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let log = heard.clone();
+        cache.on_change(move |c| log.lock().unwrap().push(c.latest().unwrap().version()));
+        cache.applied(object("a", 1));
+        cache.note(object("a", 5));
+        assert_eq!(cache.get(&ObjectKey::cluster("a")).unwrap().version(), 5);
+        cache.applied(object("a", 3));
+        cache.applied(object("a", 5));
+        assert_eq!(*heard.lock().unwrap(), [1, 5]);
+    }
+
+    #[test]
+    fn a_late_note_does_not_bring_back_what_was_deleted() {
+        let cache = Cache::<ConfigMap>::default();
+        cache.applied(object("a", 1));
+        cache.deleted(&object("a", 7));
+        cache.note(object("a", 6));
+        assert!(cache.list().is_empty());
+    }
+
+    #[test]
+    fn a_list_removes_what_it_lacks_but_not_newer_writes() {
+        let cache = Cache::<ConfigMap>::default();
+        cache.applied(object("old", 1));
+        cache.note(object("new", 9));
+        cache.replaced(vec![object("kept", 4)]);
+        let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
+        assert_eq!(names, ["kept", "new"]);
+    }
+
+    #[test]
+    fn an_index_follows_changes() {
+        let cache = Cache::<ConfigMap>::default();
+        cache.applied(object("a", 1));
+        cache.index("version", |o| vec![o.version().to_string()]);
+        assert_eq!(cache.indexed("version", "1").len(), 1);
+        cache.applied(object("a", 2));
+        assert_eq!((cache.indexed("version", "1").len(), cache.indexed("version", "2").len()), (0, 1));
+        cache.deleted(&object("a", 3));
+        assert_eq!(cache.indexed("version", "2").len(), 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! Connections to CSI drivers: UNIX sockets, or in-memory streams behind the same door.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bowline_host::Host;
+use bowline_proto::csi::v1::controller_client::ControllerClient;
+use bowline_proto::csi::v1::identity_client::IdentityClient;
+use bowline_proto::csi::v1::node_client::NodeClient;
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response, Status};
+
+use crate::effect::{EffectError, Effects, Fate};
+
+/// Answers above the 4 MiB default are legal (long volume lists).
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A connection to one driver. Reconnects by itself; cheap to clone.
+#[derive(Clone)]
+pub struct Driver {
+    channel: Channel,
+    path: PathBuf,
+}
+
+/// Which codes leave open whether a call took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Classes {
+    /// kubelet, attacher, resizer, snapshotter.
+    Default,
+    /// The provisioner, for which `ResourceExhausted` is final.
+    Provisioner,
+}
+
+impl Driver {
+    /// Prepares a connection; it is made with the first call, and again whenever it is lost.
+    pub fn at(host: &Host, path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref().to_owned();
+        let (net, socket) = (host.net.clone(), path.clone());
+        let connector = tower::service_fn(move |_: Uri| {
+            let (net, socket) = (net.clone(), socket.clone());
+            async move { net.connect(&socket).await.map(TokioIo::new) }
+        });
+        // The authority every gRPC client uses on a UNIX socket.
+        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
+        Self { channel, path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+    pub fn identity(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(self.channel())
+    }
+    pub fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+    pub fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel())
+    }
+}
+
+/// Makes one CSI call with a deadline, between failpoints and into the journal, and classifies its end.
+pub async fn call<Q, A, F, Fut>(
+    effects: &Effects,
+    rpc: &'static str,
+    object: &str,
+    timeout: Duration,
+    classes: Classes,
+    request: Q,
+    send: F,
+) -> Result<A, EffectError>
+where
+    F: FnOnce(Request<Q>) -> Fut,
+    Fut: Future<Output = Result<Response<A>, Status>>,
+{
+    let mut request = Request::new(request);
+    // The server is told the deadline, too; ours ends a little later so that its answer wins.
+    request.set_timeout(timeout);
+    let sent = async move {
+        match tokio::time::timeout(timeout + Duration::from_millis(500), send(request)).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(classify(&status, classes)),
+            Err(_) => Err(classify(&Status::deadline_exceeded("no answer in time"), classes)),
+        }
+    };
+    effects.run(rpc, object, sent).await
+}
+
+/// Final or open. An error that no driver sent (a broken connection) is open, whatever code tonic gives it.
+pub fn classify(status: &Status, classes: Classes) -> EffectError {
+    let local = std::error::Error::source(status).is_some();
+    let code = match status.code() {
+        Code::Unknown | Code::Internal if local => Code::Unavailable,
+        Code::Cancelled if local => Code::DeadlineExceeded,
+        code => code,
+    };
+    let open = match code {
+        Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => true,
+        Code::ResourceExhausted => classes == Classes::Default,
+        _ => false,
+    };
+    let fate = if open { Fate::Unknown } else { Fate::Refused };
+    let message = format!("rpc error: code = {code:?} desc = {}", status.message());
+    EffectError { fate, code: code as i32, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_codes_leave_the_outcome_open() {
+        let table = [
+            (Code::Aborted, Fate::Unknown, Fate::Unknown),
+            (Code::DeadlineExceeded, Fate::Unknown, Fate::Unknown),
+            (Code::Cancelled, Fate::Unknown, Fate::Unknown),
+            (Code::Unavailable, Fate::Unknown, Fate::Unknown),
+            (Code::ResourceExhausted, Fate::Unknown, Fate::Refused),
+            (Code::InvalidArgument, Fate::Refused, Fate::Refused),
+            (Code::Internal, Fate::Refused, Fate::Refused),
+            (Code::Unknown, Fate::Refused, Fate::Refused),
+        ];
+        for (code, default, provisioner) in table {
+            let status = Status::new(code, "x");
+            assert_eq!(classify(&status, Classes::Default).fate, default, "{code:?}");
+            assert_eq!(classify(&status, Classes::Provisioner).fate, provisioner, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_open_whatever_its_code() {
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let status = Status::from_error(Box::new(broken));
+        assert_eq!(classify(&status, Classes::Provisioner).fate, Fate::Unknown);
+    }
+}

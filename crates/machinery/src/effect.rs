@@ -1,0 +1,238 @@
+//! Effects on the API server: one write each, with a failpoint before and after, an entry in the journal, and the
+//! answer taken into the cache.
+
+use std::future::Future;
+
+use bowline_api::Meta;
+use bowline_host::Host;
+use kube::core::Request;
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::client::{Client, Object};
+use crate::informers::Informers;
+use crate::journal::{Entry, Journal};
+
+/// How an effect that did not succeed ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Final: it did not happen and will not.
+    Refused,
+    /// It may have happened. Only a repeat or its inverse clears that.
+    Unknown,
+}
+
+/// An effect that did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EffectError {
+    pub fate: Fate,
+    /// HTTP status or gRPC code, 0 when there was no answer.
+    pub code: i32,
+    pub message: String,
+}
+
+impl EffectError {
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { fate: Fate::Refused, code: 0, message: message.into() }
+    }
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self { fate: Fate::Unknown, code: 0, message: message.into() }
+    }
+    /// Somebody else wrote in between: look again and decide anew.
+    pub fn conflict(&self) -> bool {
+        self.code == 409
+    }
+    pub fn not_found(&self) -> bool {
+        self.code == 404
+    }
+}
+
+impl From<kube::Error> for EffectError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let fate = if status.code < 500 { Fate::Refused } else { Fate::Unknown };
+                Self { fate, code: status.code.into(), message: status.message.clone() }
+            }
+            other => Self::unknown(other.to_string()),
+        }
+    }
+}
+
+/// Which part of an object a write is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+}
+
+/// The effects of one component.
+#[derive(Clone)]
+pub struct Effects {
+    component: &'static str,
+    client: Client,
+    host: Host,
+    journal: Journal,
+    informers: Informers,
+}
+
+impl Effects {
+    pub fn new(
+        component: &'static str,
+        client: Client,
+        host: Host,
+        journal: Journal,
+        informers: Informers,
+    ) -> Self {
+        Self { component, client, host, journal, informers }
+    }
+
+    pub async fn create<K: Object>(&self, object: &K) -> Result<K, EffectError> {
+        let body = encode(object)?;
+        let request = path_of::<K>(object.namespace()).create(&PostParams::default(), body);
+        self.write("create", object, request).await
+    }
+
+    /// Replaces the object; its resourceVersion guards against lost updates.
+    pub async fn replace<K: Object>(&self, part: Part, object: &K) -> Result<K, EffectError> {
+        let body = encode(object)?;
+        let path = path_of::<K>(object.namespace());
+        let parameters = PostParams::default();
+        match part {
+            Part::Main => self.write("update", object, path.replace(object.name(), &parameters, body)).await,
+            Part::Status => {
+                let request = path.replace_subresource("status", object.name(), &parameters, body);
+                self.write("update status", object, request).await
+            }
+        }
+    }
+
+    /// A merge patch. With `metadata.resourceVersion` in it, a conflict is refused with 409.
+    pub async fn patch<K: Object>(&self, part: Part, object: &K, patch: Value) -> Result<K, EffectError> {
+        self.patched(part, object, &Patch::Merge(patch)).await
+    }
+
+    /// A strategic merge patch, where list entries are merged by key.
+    pub async fn patch_strategic<K: Object>(
+        &self,
+        part: Part,
+        object: &K,
+        patch: Value,
+    ) -> Result<K, EffectError> {
+        self.patched(part, object, &Patch::Strategic(patch)).await
+    }
+
+    async fn patched<K: Object>(
+        &self,
+        part: Part,
+        object: &K,
+        patch: &Patch<Value>,
+    ) -> Result<K, EffectError> {
+        let path = path_of::<K>(object.namespace());
+        let parameters = PatchParams::default();
+        match part {
+            Part::Main => self.write("patch", object, path.patch(object.name(), &parameters, patch)).await,
+            Part::Status => {
+                let request = path.patch_subresource("status", object.name(), &parameters, patch);
+                self.write("patch status", object, request).await
+            }
+        }
+    }
+
+    /// Deletes this very object (by UID). Already gone is success.
+    pub async fn delete<K: Object>(&self, object: &K, grace_seconds: Option<u32>) -> Result<(), EffectError> {
+        let uid = object.meta().uid.clone();
+        let preconditions = Some(Preconditions { uid, resource_version: None });
+        let parameters =
+            DeleteParams { preconditions, grace_period_seconds: grace_seconds, ..DeleteParams::default() };
+        let request = path_of::<K>(object.namespace()).delete(object.name(), &parameters);
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
+        match done {
+            Ok(either) => {
+                if let Some(object) = either.left() {
+                    self.informers.of::<K>().note_deletion(object);
+                }
+                Ok(())
+            }
+            Err(error) if error.not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// POSTs to a subresource that answers with a Status, such as `pods/binding`.
+    pub async fn post<K: Object>(
+        &self,
+        subresource: &str,
+        object: &K,
+        body: &Value,
+    ) -> Result<(), EffectError> {
+        let body = encode(body)?;
+        let path = path_of::<K>(object.namespace());
+        let request = path.create_subresource(subresource, object.name(), &PostParams::default(), body);
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        self.run(subresource, &describe(object), self.client.request::<Value>(request)).await.map(drop)
+    }
+
+    /// Reads past the cache, where acting on an old copy would be unsafe.
+    pub async fn get_live<K: Object>(&self, namespace: &str, name: &str) -> Result<Option<K>, EffectError> {
+        let request = path_of::<K>(namespace).get(name, &Default::default());
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        match self.client.request::<K>(request).await.map_err(EffectError::from) {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write<K: Object>(
+        &self,
+        verb: &'static str,
+        object: &K,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<K, EffectError> {
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let answer = self.run(verb, &describe(object), self.client.request::<K>(request)).await?;
+        self.informers.of::<K>().note(answer.clone());
+        Ok(answer)
+    }
+
+    /// Runs one effect of any sort between its two failpoints and writes it to the journal.
+    pub async fn run<T, E: Into<EffectError>>(
+        &self,
+        action: &str,
+        object: &str,
+        effect: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, EffectError> {
+        let kind = object.split(' ').next().unwrap_or_default();
+        let point = format!("{}.{}.{}", self.component, action.replace(' ', "-"), kind);
+        self.host.failpoints.hit(&format!("{point}.before"));
+        let started = Instant::now();
+        let result = effect.await.map_err(Into::into);
+        self.host.failpoints.hit(&format!("{point}.after"));
+        self.journal.record(Entry {
+            at: self.host.clock.now(),
+            component: self.component,
+            action: action.to_owned(),
+            object: object.to_owned(),
+            took: started.elapsed(),
+            error: result.as_ref().err().map(|e: &EffectError| e.message.clone()).unwrap_or_default(),
+        });
+        result
+    }
+}
+
+/// `persistentvolumeclaim default/data`.
+pub fn describe<K: Object>(object: &K) -> String {
+    format!("{} {}", K::kind(&()).to_lowercase(), object.key())
+}
+
+fn path_of<K: Object>(namespace: &str) -> Request {
+    Request::new(K::url_path(&(), (!namespace.is_empty()).then_some(namespace)))
+}
+
+fn encode(body: &impl serde::Serialize) -> Result<Vec<u8>, EffectError> {
+    serde_json::to_vec(body).map_err(|e| EffectError::refused(format!("encode request: {e}")))
+}

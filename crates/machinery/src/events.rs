@@ -1,0 +1,161 @@
+//! Kubernetes events: what people see in `kubectl describe`. Best effort, never in the way of an effect.
+
+use std::collections::BTreeMap;
+
+use bowline_api::{Event, Meta};
+use bowline_host::Host;
+use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, Object};
+
+/// Events waiting to be written; more are dropped rather than slowing a role down.
+const BACKLOG_MAX: usize = 4096;
+/// Distinct events remembered for counting repeats.
+const MEMORY_MAX: usize = 4096;
+/// Upstream truncates longer messages.
+const MESSAGE_MAX: usize = 1024;
+
+/// One event to write.
+#[derive(Debug, Clone)]
+struct Draft {
+    about: ObjectReference,
+    type_: &'static str,
+    reason: &'static str,
+    message: String,
+    component: String,
+}
+
+/// Writes events in the background, in order.
+#[derive(Clone)]
+pub struct Sink {
+    drafts: mpsc::Sender<Draft>,
+}
+
+impl Sink {
+    pub fn start(client: Client, host: Host, stop: CancellationToken) -> Self {
+        let (drafts, mut incoming) = mpsc::channel::<Draft>(BACKLOG_MAX);
+        tokio::spawn(async move {
+            let mut writer = Writer { client, host, written: BTreeMap::new() };
+            loop {
+                let draft = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    draft = incoming.recv() => draft,
+                };
+                let Some(draft) = draft else { return };
+                writer.write(draft).await;
+            }
+        });
+        Self { drafts }
+    }
+}
+
+/// Writes events as one component.
+#[derive(Clone)]
+pub struct Recorder {
+    component: String,
+    sink: Sink,
+}
+
+impl Recorder {
+    pub fn new(component: String, sink: Sink) -> Self {
+        Self { component, sink }
+    }
+
+    pub fn normal<K: Object>(&self, object: &K, reason: &'static str, message: impl Into<String>) {
+        self.record(object, "Normal", reason, message.into());
+    }
+
+    pub fn warning<K: Object>(&self, object: &K, reason: &'static str, message: impl Into<String>) {
+        self.record(object, "Warning", reason, message.into());
+    }
+
+    fn record<K: Object>(&self, object: &K, type_: &'static str, reason: &'static str, mut message: String) {
+        if message.len() > MESSAGE_MAX {
+            let end = (0..=MESSAGE_MAX).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
+            message.truncate(end);
+        }
+        let about = reference_to(object);
+        let draft = Draft { about, type_, reason, message, component: self.component.clone() };
+        if self.sink.drafts.try_send(draft).is_err() {
+            tracing::warn!(reason, "event dropped: too many are waiting");
+        }
+    }
+}
+
+/// A full reference to an object, as events and claimRef carry it.
+pub fn reference_to<K: Object>(object: &K) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        name: object.meta().name.clone(),
+        namespace: object.meta().namespace.clone(),
+        uid: object.meta().uid.clone(),
+        resource_version: object.meta().resource_version.clone(),
+        field_path: None,
+    }
+}
+
+struct Writer {
+    client: Client,
+    host: Host,
+    /// Event name and count by what makes two events the same.
+    written: BTreeMap<String, (String, i32)>,
+}
+
+impl Writer {
+    async fn write(&mut self, draft: Draft) {
+        let namespace = draft.about.namespace.clone().unwrap_or_else(|| "default".into());
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let identity =
+            format!("{:?}", (&draft.about.uid, draft.type_, draft.reason, &draft.message, &draft.component));
+        let now = Time(self.host.clock.now());
+        if let Some((name, count)) = self.written.get_mut(&identity) {
+            *count += 1;
+            let patch = json!({"count": *count, "lastTimestamp": now});
+            if api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
+                return;
+            }
+        }
+        let event = draft.into_event(&namespace, self.host.random.next_u64(), now);
+        let name = event.name().to_owned();
+        match api.create(&PostParams::default(), &event).await {
+            Ok(_) => {
+                if self.written.len() >= MEMORY_MAX {
+                    self.written.pop_first();
+                }
+                self.written.insert(identity, (name, 1));
+            }
+            Err(error) => tracing::debug!(%error, event = name, "event not written"),
+        }
+    }
+}
+
+impl Draft {
+    fn into_event(self, namespace: &str, unique: u64, now: Time) -> Event {
+        let name = format!("{}.{unique:016x}", self.about.name.as_deref().unwrap_or("unknown"));
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(namespace.into()),
+                ..Default::default()
+            },
+            involved_object: self.about,
+            reason: Some(self.reason.into()),
+            message: Some(self.message),
+            type_: Some(self.type_.into()),
+            count: Some(1),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            reporting_component: Some(self.component.clone()),
+            source: Some(EventSource { component: Some(self.component), host: None }),
+            ..Default::default()
+        }
+    }
+}

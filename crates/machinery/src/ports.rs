@@ -1,0 +1,46 @@
+//! What every role is given.
+
+use bowline_host::Host;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+use crate::effect::Effects;
+use crate::events::{Recorder, Sink};
+use crate::informers::Informers;
+use crate::journal::Journal;
+
+/// The world as a role may touch it; cheap to clone.
+#[derive(Clone)]
+pub struct Ports {
+    pub client: Client,
+    pub host: Host,
+    pub informers: Informers,
+    pub journal: Journal,
+    /// Cancelled when the process is to end; work in flight is finished first.
+    pub stop: CancellationToken,
+    events: Sink,
+}
+
+impl Ports {
+    pub fn new(client: Client, host: Host, journal: Journal, stop: CancellationToken) -> Self {
+        let informers = Informers::new(client.clone(), stop.clone());
+        let events = Sink::start(client.clone(), host.clone(), stop.clone());
+        Self { client, host, informers, journal, stop, events }
+    }
+
+    /// The effects of a component, under its upstream name.
+    pub fn effects(&self, component: &'static str) -> Effects {
+        Effects::new(
+            component,
+            self.client.clone(),
+            self.host.clone(),
+            self.journal.clone(),
+            self.informers.clone(),
+        )
+    }
+
+    /// Writes Kubernetes events as this component.
+    pub fn recorder(&self, component: impl Into<String>) -> Recorder {
+        Recorder::new(component.into(), self.events.clone())
+    }
+}
