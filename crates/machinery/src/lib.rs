@@ -15,7 +15,6 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
-pub mod run;
 pub mod told;
 
 pub use cache::{Cache, Change};
@@ -28,5 +27,4 @@ pub use journal::Journal;
 pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
-pub use run::RunError;
 pub use told::Told;
