@@ -46,6 +46,8 @@ struct Inner<K> {
     /// Serialises changes and their handlers, so that every handler sees them in one order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
+    /// Counts changes, for those who wait for a condition.
+    changes: watch::Sender<u64>,
 }
 
 struct State<K> {
@@ -66,8 +68,9 @@ impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
         let state =
             State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
-        let synced = watch::channel(false).0;
-        Self { inner: Arc::new(Inner { state: RwLock::new(state), handlers: Mutex::default(), synced }) }
+        let (synced, changes) = (watch::channel(false).0, watch::channel(0).0);
+        let state = RwLock::new(state);
+        Self { inner: Arc::new(Inner { state, handlers: Mutex::default(), synced, changes }) }
     }
 }
 
@@ -128,6 +131,19 @@ impl<K: Object> Cache<K> {
     pub async fn synced(&self) {
         // The sender lives in the cache itself, so this cannot fail while we hold it.
         let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Waits until `look` finds what it looks for. The caller sets the bound.
+    pub async fn until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut changes = self.inner.changes.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            // The sender lives in the cache itself, so this cannot fail while we hold it.
+            let _ = changes.changed().await;
+        }
     }
 
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
@@ -222,6 +238,7 @@ impl<K: Object> Cache<K> {
         if old.is_some() || new.is_some() {
             let change = Change { old, new };
             handlers.iter().for_each(|handler| handler(&change));
+            self.inner.changes.send_modify(|count| *count += 1);
         }
     }
 
