@@ -28,8 +28,10 @@ impl<'a> Steps<'a> {
         self.effects.create::<StorageClass>(&class.build()).await?;
         let claim = build::claim(CLAIM).class(CLASS).size("512Mi").build();
         self.effects.create::<PersistentVolumeClaim>(&claim).await?;
-        let script = format!("echo '{MESSAGE}' > /data/hello && sync && exec sleep 3600");
-        let writer = build::pod(POD).shell(&script).mount(CLAIM, "/data").grace_seconds(5).build();
+        // Written by an init container: when the pod runs, the file is there.
+        let write = format!("echo '{MESSAGE}' > /data/hello");
+        let writer = build::pod(POD).mount(CLAIM, "/data").init_shell(&write).shell("exec sleep 3600");
+        let writer = writer.grace_seconds(5).build();
         self.effects.create::<Pod>(&writer).await?;
 
         let pods = self.running.ports.informers.of::<Pod>();
@@ -47,21 +49,7 @@ impl<'a> Steps<'a> {
         let volume = volume.first().ok_or_else(|| anyhow!("the volume is gone"))?;
         let mount = volumes.join(bowline_api::keys::CSI_PLUGIN_ESCAPED).join(volume.name()).join("mount");
 
-        let file = mount.join("hello");
-        let seen = ports.informers.of::<Pod>();
-        let content = loop {
-            match ports.host.disk.read(&file).await {
-                Ok(content) if !content.is_empty() => break content,
-                // The container has started; its first command may still be running.
-                _ => {
-                    let status = seen.list().into_iter().find(|p| p.name() == POD);
-                    if status.is_none_or(|p| pod::terminated(&p)) {
-                        anyhow::bail!("the container ended before it wrote {}", file.display());
-                    }
-                    tokio::task::yield_now().await;
-                }
-            }
-        };
+        let content = ports.host.disk.read(&mount.join("hello")).await.context("read what the container wrote")?;
         let mounts = ports.host.kernel.mounts().await?;
         let shown = mounts.iter().rfind(|m| m.target == mount).context("the volume is not mounted")?;
         Ok(vec![
