@@ -7,3 +7,4 @@ pub mod field;
 pub mod kinds;
 pub mod registry;
 pub mod status;
+pub mod store;
