@@ -25,6 +25,9 @@ pub mod volumeattachment;
 pub mod admission;
 pub mod register;
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -8,9 +8,6 @@ pub mod spec;
 mod status;
 mod update;
 
-#[cfg(test)]
-mod tests;
-
 use bowline_api::{Meta, PersistentVolumeClaim, volume};
 use k8s_openapi::api::core::v1::PersistentVolumeClaimStatus;
 use serde_json::Value;

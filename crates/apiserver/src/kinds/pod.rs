@@ -13,9 +13,6 @@ mod status;
 mod update;
 mod volumes;
 
-#[cfg(test)]
-mod tests;
-
 use bowline_api::{Meta, Pod, pod};
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use serde_json::Value;
