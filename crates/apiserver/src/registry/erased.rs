@@ -1,6 +1,7 @@
 //! Turns the typed [`Rules`] of a kind into calls on JSON, so that verbs need to know no kind.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
@@ -20,6 +21,8 @@ pub struct KindInfo {
     pub kind: &'static str,
     /// `v1` or `group/version`.
     pub api_version: &'static str,
+    /// Where objects are stored: `plural` or `plural.group`, whatever the version.
+    pub table: Arc<str>,
     pub names: Names,
     pub namespaced: bool,
     pub status: bool,
@@ -56,6 +59,8 @@ pub struct Prepared {
 pub enum Part {
     Main,
     Status,
+    /// The assignment of a pod to a node, which the server itself makes.
+    Binding,
 }
 
 impl Part {
@@ -64,6 +69,7 @@ impl Part {
         match self {
             Self::Main => "",
             Self::Status => "status",
+            Self::Binding => "binding",
         }
     }
 }
@@ -89,11 +95,13 @@ pub struct Erased<R> {
 
 impl<R: Rules> Erased<R> {
     pub fn new() -> Self {
+        let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
         let info = KindInfo {
             group: R::Object::GROUP,
             version: R::Object::VERSION,
             kind: R::Object::KIND,
             api_version: R::Object::API_VERSION,
+            table: resource.to_string().into(),
             names: R::NAMES,
             namespaced: R::NAMESPACED,
             status: R::STATUS,
@@ -158,6 +166,7 @@ impl<R: Rules> Kind for Erased<R> {
                 R::prepare_status(&mut new, &old, now);
                 R::validate_status(&new, &old)
             }
+            Part::Binding => Vec::new(),
         };
         Ok(Prepared { errors, object: Self::encode(&new)? })
     }

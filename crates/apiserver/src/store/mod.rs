@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 pub use backend::{Backend, Loaded, Record};
-pub use object::{Event, EventKind, Stored};
+pub use object::{Event, EventKind, Stored, frame};
 pub use snapshot::{Gone, Page};
 pub use state::Limits;
 pub use watch::Watcher;

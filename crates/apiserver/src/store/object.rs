@@ -47,6 +47,12 @@ impl Stored {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
+    /// The same content under another version.
+    pub fn at_version(&self, version: u64) -> Option<Self> {
+        let json = encode(self.value(), version).ok()?;
+        Some(Self::new(self.key.clone(), version, json.into()))
+    }
+
     pub fn labels(&self) -> &Labels {
         self.labels.get_or_init(|| {
             let parsed: Option<Labelled> = serde_json::from_slice(&self.json).ok();
@@ -99,6 +105,12 @@ impl Event {
     pub fn frame(&self) -> &Bytes {
         self.frame.get_or_init(|| frame(self.kind.word(), &self.object.json))
     }
+}
+
+/// The only place that sets a resourceVersion.
+pub fn encode(mut value: Value, version: u64) -> Result<Vec<u8>, String> {
+    value["metadata"]["resourceVersion"] = version.to_string().into();
+    serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
 
 /// One line of a watch stream.

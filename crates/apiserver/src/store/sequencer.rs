@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_api::ObjectKey;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backend::{Backend, Record};
-use super::object::{Event, EventKind, Stored};
+use super::object::{Event, EventKind, Stored, encode};
 use super::state::Shared;
 use super::{Change, Expect, Write, WriteError};
 
@@ -132,10 +131,4 @@ impl Accepted {
             json: live.then(|| object.json.clone()),
         }
     }
-}
-
-/// The only place that sets a resourceVersion.
-pub fn encode(mut value: Value, version: u64) -> Result<Vec<u8>, String> {
-    value["metadata"]["resourceVersion"] = version.to_string().into();
-    serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
