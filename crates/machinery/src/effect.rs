@@ -152,8 +152,13 @@ impl Effects {
         let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
         match done {
             Ok(either) => {
+<<<<<<< HEAD
                 either
                     .either(|last| self.note_deletion(last), |_| self.informers.of::<K>().note_gone(object));
+=======
+                let cache = self.informers.of::<K>();
+                either.either(|left| cache.note_deletion(left), |_| cache.note_gone(object));
+>>>>>>> main
                 Ok(())
             }
             Err(error) if error.not_found() => {
@@ -187,6 +192,14 @@ impl Effects {
             Err(error) if error.not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Lists a namespace past the cache, where acting on an old copy would be unsafe.
+    pub async fn list_live<K: Object>(&self, namespace: &str) -> Result<Vec<K>, EffectError> {
+        let request = path_of::<K>(namespace).list(&Default::default());
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
+        Ok(list.items)
     }
 
     async fn write<K: Object>(

@@ -16,6 +16,7 @@ pub mod ports;
 pub mod queue;
 pub mod reconcile;
 pub mod secrets;
+pub mod told;
 
 pub use cache::{Cache, Change};
 pub use client::{Client, Object};
@@ -27,3 +28,4 @@ pub use journal::Journal;
 pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
+pub use told::Told;
