@@ -152,12 +152,14 @@ impl Effects {
         let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
         match done {
             Ok(either) => {
-                if let Some(object) = either.left() {
-                    self.informers.of::<K>().note_deletion(object);
-                }
+                let cache = self.informers.of::<K>();
+                either.either(|left| cache.note_deletion(left), |_| cache.note_gone(object));
                 Ok(())
             }
-            Err(error) if error.not_found() => Ok(()),
+            Err(error) if error.not_found() => {
+                self.informers.of::<K>().note_gone(object);
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }

@@ -1,0 +1,36 @@
+//! The command line: one subcommand per role, and the two that run all of them.
+
+use clap::{Parser, Subcommand};
+
+use crate::demo::Demo;
+use crate::drivers::Driver;
+use crate::up::Up;
+
+const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one process";
+
+const AFTER: &str = "\
+Start here:
+  bowline demo        watch one claim become a mounted filesystem, then clean up
+  bowline up          run everything on this machine; use plain kubectl against it";
+
+/// One binary; a role per subcommand.
+#[derive(Parser)]
+#[command(name = "bowline", version, about = ABOUT, after_help = AFTER, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Up(Up),
+    Demo(Demo),
+    #[command(subcommand)]
+    Driver(Driver),
+    /// Supervises one container; started by the kubelet role
+    #[command(hide = true)]
+    ContainerShim { dir: std::path::PathBuf },
+    /// First process of a container; started by the shim
+    #[command(hide = true)]
+    ContainerInit { dir: std::path::PathBuf },
+}

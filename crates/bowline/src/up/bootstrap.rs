@@ -1,0 +1,49 @@
+//! The objects that stand ready when the API server answers for the first time.
+
+use anyhow::{Context, Result};
+use bowline_api::{CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, build};
+use bowline_drivers::local::DRIVER_NAME;
+use bowline_machinery::{Client, Object};
+use k8s_openapi::api::storage::v1::CSIDriverSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Request;
+use kube::core::params::PostParams;
+
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// The default class: volumes are made where the first pod runs.
+pub const CLASS: &str = "local";
+/// The same, made as soon as a claim asks.
+pub const CLASS_IMMEDIATE: &str = "local-immediate";
+
+/// Creates what is missing and leaves alone what is there: the user may have changed it.
+pub async fn bootstrap(client: &Client) -> Result<()> {
+    for name in NAMESPACES {
+        ensure(client, &Namespace { metadata: named("", name), ..Default::default() }).await?;
+    }
+    ensure(client, &ServiceAccount { metadata: named("default", "default"), ..Default::default() }).await?;
+    ensure(client, &driver()).await?;
+    ensure::<StorageClass>(client, &build::class(CLASS, DRIVER_NAME).default_class().wait_for_consumer().build())
+        .await?;
+    ensure::<StorageClass>(client, &build::class(CLASS_IMMEDIATE, DRIVER_NAME).build()).await
+}
+
+fn driver() -> CSIDriver {
+    let spec = CSIDriverSpec { attach_required: Some(true), pod_info_on_mount: Some(false), ..Default::default() };
+    CSIDriver { metadata: named("", DRIVER_NAME), spec }
+}
+
+fn named(namespace: &str, name: &str) -> ObjectMeta {
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    ObjectMeta { name: Some(name.into()), namespace, ..Default::default() }
+}
+
+async fn ensure<K: Object>(client: &Client, object: &K) -> Result<()> {
+    let namespace = (!object.namespace().is_empty()).then(|| object.namespace());
+    let body = serde_json::to_vec(object).context("encode a bootstrap object")?;
+    let request = Request::new(K::url_path(&(), namespace)).create(&PostParams::default(), body)?;
+    match client.request::<K>(request).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("create {} `{}`", K::kind(&()), object.name())),
+    }
+}
