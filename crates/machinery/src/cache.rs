@@ -46,6 +46,8 @@ struct Inner<K> {
     /// Serialises changes and their handlers, so that every handler sees them in one order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
+    /// Counts changes, for those who wait for a condition.
+    changes: watch::Sender<u64>,
 }
 
 struct State<K> {
@@ -66,8 +68,14 @@ impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
         let state =
             State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
+<<<<<<< HEAD
         let synced = watch::channel(false).0;
         Self { inner: Arc::new(Inner { state: RwLock::new(state), handlers: Mutex::default(), synced }) }
+=======
+        let (synced, changes) = (watch::channel(false).0, watch::channel(0).0);
+        let state = RwLock::new(state);
+        Self { inner: Arc::new(Inner { state, handlers: Mutex::default(), synced, changes }) }
+>>>>>>> main
     }
 }
 
@@ -108,6 +116,12 @@ impl<K: Object> Cache<K> {
         keys.into_iter().flatten().filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
+    /// How many objects an index files under `value`, without touching them.
+    pub fn indexed_len(&self, index: &str, value: &str) -> usize {
+        let state = self.read();
+        state.indexes.get(index).and_then(|i| i.keys.get(value)).map_or(0, BTreeSet::len)
+    }
+
     /// Calls `handler` for each object there is now (as an addition) and for each later change.
     /// Handlers must be quick: they usually add a key to a queue.
     pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
@@ -122,6 +136,19 @@ impl<K: Object> Cache<K> {
     pub async fn synced(&self) {
         // The sender lives in the cache itself, so this cannot fail while we hold it.
         let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Waits until `look` finds what it looks for. The caller sets the bound.
+    pub async fn until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut changes = self.inner.changes.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            // The sender lives in the cache itself, so this cannot fail while we hold it.
+            let _ = changes.changed().await;
+        }
     }
 
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
@@ -216,6 +243,7 @@ impl<K: Object> Cache<K> {
         if old.is_some() || new.is_some() {
             let change = Change { old, new };
             handlers.iter().for_each(|handler| handler(&change));
+            self.inner.changes.send_modify(|count| *count += 1);
         }
     }
 
@@ -319,6 +347,7 @@ mod tests {
         cache.applied(object("a", 1));
         cache.index("version", |o| vec![o.version().to_string()]);
         assert_eq!(cache.indexed("version", "1").len(), 1);
+        assert_eq!((cache.indexed_len("version", "1"), cache.indexed_len("none", "1")), (1, 0));
         cache.applied(object("a", 2));
         assert_eq!((cache.indexed("version", "1").len(), cache.indexed("version", "2").len()), (0, 1));
         cache.deleted(&object("a", 3));

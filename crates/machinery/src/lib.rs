@@ -15,6 +15,7 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
+pub mod told;
 
 pub use cache::{Cache, Change};
 pub use client::{Client, Object};
@@ -26,3 +27,4 @@ pub use journal::Journal;
 pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
+pub use told::Told;

@@ -50,12 +50,14 @@ impl Keyed for Manager {
     }
 
     fn decide(&self, seen: &Observed) -> Step {
-        let step = decide(seen);
-        if let (Step::Wait(Why::Lingering(until)), Observed::Departed(seen)) = (&step, seen) {
+        decide(seen)
+    }
+
+    fn waiting(&self, key: &Key, seen: &Observed, why: &Why) {
+        if let (Why::Lingering(until), Observed::Departed(seen)) = (why, seen) {
             let delay = Duration::try_from(until.duration_since(seen.now)).unwrap_or_default();
-            self.queue.add_after(Key::Departed(seen.driver.clone()), delay);
+            self.queue.add_after(key.clone(), delay);
         }
-        step
     }
 
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {

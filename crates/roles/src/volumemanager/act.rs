@@ -58,11 +58,13 @@ impl Keyed for Manager {
     }
 
     fn decide(&self, seen: &Observed) -> Step {
-        let step = decide(seen);
-        if let Step::Wait(Why::DriverStarting(until)) = step {
-            self.alarms.set(&seen.volume, until, seen.now);
+        decide(seen)
+    }
+
+    fn waiting(&self, volume: &String, seen: &Observed, why: &Why) {
+        if let Why::DriverStarting(until) = why {
+            self.alarms.set(volume, *until, seen.now);
         }
-        step
     }
 
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
