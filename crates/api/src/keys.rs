@@ -122,3 +122,8 @@ pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
 pub fn attacher_finalizer(driver: &str) -> String {
     format!("{ATTACHER_FINALIZER_PREFIX}{}", crate::name::sanitized(driver))
 }
+
+/// Value of [`MIGRATED_PLUGINS`]: sorted, as upstream writes it.
+pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume";
+/// Namespace of the leases by which nodes show that they live.
+pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
