@@ -45,12 +45,30 @@ pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.
 /// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.
 pub const ATTACHER_FINALIZER_PREFIX: &str = "external-attacher/";
 
+/// Keeps a volume of an in-tree plugin until the controller has deleted the backend volume.
+pub const PV_CONTROLLER_FINALIZER: &str = "kubernetes.io/pv-controller";
+/// On a volume: its size before an offline expansion began; the claim's status shows this one.
+pub const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
+
+/// In-tree plugins and the CSI drivers that took over: all of them have.
+pub const MIGRATED: [(&str, &str); 7] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/azure-file", "file.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+];
+
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 pub const OS_LABEL: &str = "kubernetes.io/os";
 pub const ARCH_LABEL: &str = "kubernetes.io/arch";
 /// Label of every namespace with its own name.
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
+/// The taint that `kubectl cordon` stands for.
+pub const TAINT_UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 pub const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const TAINT_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// A person vouches that the node is down: its volumes may be detached.
@@ -59,6 +77,8 @@ pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Class parameters with this prefix are the provisioner's, not the driver's.
 pub const CLASS_PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
 pub const FSTYPE_PARAMETER: &str = "csi.storage.k8s.io/fstype";
+/// Prefix of the names of in-tree plugins; a provisioner without it is external.
+pub const IN_TREE_PREFIX: &str = "kubernetes.io/";
 /// The provisioner that never provisions.
 pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
@@ -73,6 +93,11 @@ pub const POD_NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";
 pub const POD_UID: &str = "csi.storage.k8s.io/pod.uid";
 pub const POD_SERVICE_ACCOUNT: &str = "csi.storage.k8s.io/serviceAccount.name";
 pub const POD_EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+
+/// The CSI driver that took over an in-tree plugin.
+pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
+    MIGRATED.iter().find(|(old, _)| *old == plugin).map(|(_, driver)| *driver)
+}
 
 /// Finalizer of the external-attacher for one driver.
 pub fn attacher_finalizer(driver: &str) -> String {

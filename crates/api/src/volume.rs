@@ -16,6 +16,17 @@ pub const READ_ONLY_MANY: &str = "ReadOnlyMany";
 pub const READ_WRITE_MANY: &str = "ReadWriteMany";
 pub const READ_WRITE_ONCE_POD: &str = "ReadWriteOncePod";
 pub const WAIT_FOR_FIRST_CONSUMER: &str = "WaitForFirstConsumer";
+/// Phases of volumes and claims.
+pub const PENDING: &str = "Pending";
+pub const AVAILABLE: &str = "Available";
+pub const BOUND: &str = "Bound";
+pub const RELEASED: &str = "Released";
+pub const FAILED: &str = "Failed";
+pub const LOST: &str = "Lost";
+/// Reclaim policies.
+pub const RETAIN: &str = "Retain";
+pub const DELETE: &str = "Delete";
+pub const RECYCLE: &str = "Recycle";
 /// The only resource that claims and volumes have.
 pub const STORAGE: &str = "storage";
 
@@ -44,6 +55,20 @@ pub fn claim_access_modes(claim: &PersistentVolumeClaim) -> &[String] {
 
 pub fn volume_access_modes(volume: &PersistentVolume) -> &[String] {
     volume.spec.as_ref().and_then(|s| s.access_modes.as_deref()).unwrap_or_default()
+}
+
+/// VolumeAttributesClass of a claim; empty and unset are the same.
+pub fn claim_attributes_class(claim: &PersistentVolumeClaim) -> &str {
+    claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default()
+}
+
+pub fn volume_attributes_class(volume: &PersistentVolume) -> &str {
+    volume.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default()
+}
+
+/// What happens to a volume when its claim is gone; the API server fills in `Retain`.
+pub fn reclaim_policy(volume: &PersistentVolume) -> &str {
+    volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref()).unwrap_or(RETAIN)
 }
 
 /// Bytes that a claim asks for; 0 when it says nothing.

@@ -105,6 +105,12 @@ impl<K: Object> Cache<K> {
         keys.into_iter().flatten().filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
+    /// How many objects an index files under `value`, without touching them.
+    pub fn indexed_len(&self, index: &str, value: &str) -> usize {
+        let state = self.read();
+        state.indexes.get(index).and_then(|i| i.keys.get(value)).map_or(0, BTreeSet::len)
+    }
+
     /// Calls `handler` for each object there is now (as an addition) and for each later change.
     /// Handlers must be quick: they usually add a key to a queue.
     pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
@@ -279,6 +285,7 @@ mod tests {
         cache.applied(object("a", 1));
         cache.index("version", |o| vec![o.version().to_string()]);
         assert_eq!(cache.indexed("version", "1").len(), 1);
+        assert_eq!((cache.indexed_len("version", "1"), cache.indexed_len("none", "1")), (1, 0));
         cache.applied(object("a", 2));
         assert_eq!((cache.indexed("version", "1").len(), cache.indexed("version", "2").len()), (0, 1));
         cache.deleted(&object("a", 3));

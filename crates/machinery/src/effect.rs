@@ -187,6 +187,14 @@ impl Effects {
         }
     }
 
+    /// Lists a namespace past the cache, where acting on an old copy would be unsafe.
+    pub async fn list_live<K: Object>(&self, namespace: &str) -> Result<Vec<K>, EffectError> {
+        let request = path_of::<K>(namespace).list(&Default::default());
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
+        Ok(list.items)
+    }
+
     async fn write<K: Object>(
         &self,
         verb: &'static str,

@@ -12,6 +12,8 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
+pub mod run;
+pub mod told;
 
 pub use cache::{Cache, Change};
 pub use client::{Client, Object};
@@ -22,3 +24,5 @@ pub use journal::Journal;
 pub use ports::Ports;
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
+pub use run::RunError;
+pub use told::Told;

@@ -36,6 +36,8 @@ pub trait Keyed: Send + Sync + 'static {
     fn decide(&self, seen: &Self::Observed) -> Step<Self::Action, Self::Why>;
     /// Exactly one effect.
     async fn act(&self, action: Self::Action, seen: Self::Observed) -> Result<(), EffectError>;
+    /// Tells whoever should know what is being waited for. Called by each pass that ends in a wait.
+    fn waiting(&self, _key: &Self::Key, _seen: &Self::Observed, _why: &Self::Why) {}
     /// Tells whoever should know that an attempt failed (an event, a status).
     async fn failed(&self, _key: &Self::Key, _error: &EffectError) {}
 }
@@ -57,6 +59,7 @@ pub async fn reconcile<R: Keyed>(role: &R, key: &R::Key) -> Verdict {
             }
             Step::Wait(why) => {
                 tracing::debug!(role = role.name(), %key, %why, "waiting");
+                role.waiting(key, &seen, &why);
                 return Verdict::Done;
             }
             Step::Done => return Verdict::Done,
