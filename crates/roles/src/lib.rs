@@ -2,3 +2,6 @@
 //!
 //! `mod.rs` (what it is), `world.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
+
+pub mod index;
+pub mod persistentvolume;
