@@ -5,3 +5,5 @@
 
 pub mod index;
 pub mod persistentvolume;
+pub mod pvcprotection;
+pub mod pvprotection;
