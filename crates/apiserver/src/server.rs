@@ -49,7 +49,7 @@ impl Server {
         Self { core: Arc::new(Core { store, registry, clock, random }) }
     }
 
-    /// Creates what every cluster starts with, unless it is there.
+    /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let Some(kind) = self.core.registry.kind("", "v1", "namespaces").cloned() else { return Ok(()) };
         for name in NAMESPACES {
@@ -59,7 +59,7 @@ impl Server {
             });
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
         }
-        Ok(())
+        verbs::resume(&self.core).await
     }
 
     pub fn store(&self) -> &Store {

@@ -83,6 +83,8 @@ pub trait Kind: Send + Sync + 'static {
     -> Result<Prepared, String>;
     fn name_errors(&self, name: &str) -> Vec<String>;
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// Why this object may not be deleted at all.
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String>;
 }
@@ -177,6 +179,10 @@ impl<R: Rules> Kind for Erased<R> {
 
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String> {
         Ok(R::deletion(&typed(object)?, requested))
+    }
+
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
+        Ok(R::delete_refusal(&typed(object)?))
     }
 
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {

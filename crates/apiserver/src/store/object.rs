@@ -19,26 +19,35 @@ pub struct Stored {
     pub key: ObjectKey,
     pub version: u64,
     pub json: Bytes,
-    labels: OnceLock<Labels>,
+    brief: OnceLock<Brief>,
     fields: OnceLock<Fields>,
 }
 
-/// Only what label selectors need; the rest of the object is skipped over.
+/// What is asked of many objects; the rest of the JSON is skipped over.
+#[derive(Debug, Default)]
+struct Brief {
+    labels: Labels,
+    deleting: bool,
+}
+
 #[derive(Deserialize)]
-struct Labelled {
+struct WithMetadata {
     #[serde(default)]
-    metadata: LabelledMeta,
+    metadata: BriefMetadata,
 }
 
 #[derive(Deserialize, Default)]
-struct LabelledMeta {
+#[serde(rename_all = "camelCase")]
+struct BriefMetadata {
     #[serde(default)]
     labels: Option<Labels>,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
 }
 
 impl Stored {
     pub fn new(key: ObjectKey, version: u64, json: Bytes) -> Self {
-        Self { key, version, json, labels: OnceLock::new(), fields: OnceLock::new() }
+        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new() }
     }
 
     /// A private copy to change.
@@ -54,9 +63,22 @@ impl Stored {
     }
 
     pub fn labels(&self) -> &Labels {
-        self.labels.get_or_init(|| {
-            let parsed: Option<Labelled> = serde_json::from_slice(&self.json).ok();
-            parsed.and_then(|o| o.metadata.labels).unwrap_or_default()
+        &self.brief().labels
+    }
+
+    /// Whether its end is announced.
+    pub fn deleting(&self) -> bool {
+        self.brief().deleting
+    }
+
+    fn brief(&self) -> &Brief {
+        self.brief.get_or_init(|| {
+            let parsed: Option<WithMetadata> = serde_json::from_slice(&self.json).ok();
+            let metadata = parsed.map(|object| object.metadata).unwrap_or_default();
+            Brief {
+                labels: metadata.labels.unwrap_or_default(),
+                deleting: metadata.deletion_timestamp.is_some(),
+            }
         })
     }
 
