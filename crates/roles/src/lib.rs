@@ -6,4 +6,5 @@
 pub mod kubelet;
 pub mod nodestatus;
 pub mod pluginmanager;
+pub mod pods;
 pub mod volumemanager;
