@@ -15,6 +15,7 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
+pub mod secrets;
 pub mod told;
 
 pub use cache::{Cache, Change};

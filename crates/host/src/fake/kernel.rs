@@ -106,7 +106,8 @@ impl World {
         let what = format!("grow the {fs_type} on `{}`", device.display());
         let Loop { ino, size, .. } = *self.attached(device, &what)?;
         let place = self.tree.place(target).map_err(|e| KernelError::io(&what, &e))?;
-        if place.fs != FsId::Image(ino) {
+        let offline = fs_type.starts_with("ext") && !self.tree.table.shows(FsId::Image(ino));
+        if place.fs != FsId::Image(ino) && !offline {
             return Err(KernelError::other(what, format!("it is not mounted at `{}`", target.display())));
         }
         if let Some(image) = self.tree.images.get_mut(&ino) {

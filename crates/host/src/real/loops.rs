@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use super::{mountinfo, raw};
+use super::{mounts, raw};
 use crate::kernel::{KernelError, Result};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -142,7 +142,7 @@ pub(super) fn detach(device: &Path) -> Result<()> {
         }
         match clear(device) {
             Ok(()) | Err(Errno::ENXIO | Errno::ENOENT) => {}
-            Err(Errno::EBUSY) if !is_mounted(device)? => {}
+            Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
             Err(errno) => return Err(detach_failed(device, errno)),
         }
         if backing_file(device).is_none() {
@@ -163,11 +163,6 @@ fn clear(device: &Path) -> std::result::Result<(), Errno> {
     let file = OpenOptions::new().read(true).custom_flags(options).open(device);
     let file = file.map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
     raw::loop_clear(&file)
-}
-
-fn is_mounted(device: &Path) -> Result<bool> {
-    let number = attribute(device, "dev").map(|number| String::from_utf8_lossy(&number).into_owned());
-    Ok(mountinfo::read()?.into_iter().any(|mount| Some(mount.device) == number))
 }
 
 pub(super) fn refresh(device: &Path) -> Result<()> {
