@@ -11,10 +11,10 @@ pub mod kubelet;
 pub mod nodestatus;
 pub mod persistentvolume;
 pub mod pluginmanager;
+pub mod pods;
 pub mod pvcprotection;
 pub mod pvprotection;
 pub mod volumemanager;
-
 
 /// A role's flags as its command line would give them, for wiring roles together in one process.
 pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {
