@@ -7,3 +7,4 @@ pub mod index;
 pub mod persistentvolume;
 pub mod pvcprotection;
 pub mod pvprotection;
+pub mod scheduler;
