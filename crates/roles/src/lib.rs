@@ -14,6 +14,7 @@ pub mod pluginmanager;
 pub mod pods;
 pub mod pvcprotection;
 pub mod pvprotection;
+pub mod scheduler;
 pub mod volumemanager;
 
 /// A role's flags as its command line would give them, for wiring roles together in one process.
