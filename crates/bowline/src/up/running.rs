@@ -64,7 +64,7 @@ impl Running {
             driver_name: local::NAME.to_owned(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
         };
-        let roles = Embedded::start(&ports, settings);
+        let roles = Embedded::start(&ports, settings).await?;
         let running = Self { config, ports, address, roles, driver, driver_stop, server: serving, server_stop };
         running.ready().await?;
         Ok(running)
@@ -89,11 +89,12 @@ impl Running {
     pub async fn stop(self) -> Result<()> {
         let drained = self.roles.drain(DRAIN).await;
         self.ports.stop.cancel();
-        self.roles.join().await;
+        let roles = self.roles.finished().await;
         self.driver_stop.cancel();
         let driver = self.driver.await.context("wait for the driver")?;
         self.server_stop.cancel();
         self.server.await.context("wait for the API server")?;
+        roles?;
         driver.context("run the driver")?;
         if !drained {
             return Err(anyhow!("some containers or volumes were still in use after {} s; the next start takes them over", DRAIN.as_secs()));
