@@ -5,6 +5,7 @@
 mod clock;
 mod containers;
 mod disk;
+mod ext4;
 mod formatting;
 mod init;
 mod kernel;
