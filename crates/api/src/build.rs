@@ -84,6 +84,14 @@ impl PodBuilder {
         self.spec().containers[0].command = Some(["/bin/sh", "-c", line].map(String::from).into());
         self
     }
+    /// Runs this line to its end before `main` starts, with the mounts and devices that `main` has by now.
+    pub fn init_shell(mut self, line: &str) -> Self {
+        let spec = self.spec();
+        let command = Some(["/bin/sh", "-c", line].map(String::from).into());
+        let init = Container { name: "init".into(), command, ..spec.containers[0].clone() };
+        spec.init_containers.get_or_insert_default().push(init);
+        self
+    }
     pub fn restart_policy(mut self, policy: &str) -> Self {
         self.spec().restart_policy = Some(policy.into());
         self

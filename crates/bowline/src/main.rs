@@ -1,1 +1,27 @@
-fn main() {}
+//! `bowline`: parse, run one subcommand, report its error in one chain, exit.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bowline::cli::{Cli, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        // Single-threaded by need: they change namespaces before anything else runs.
+        Command::ContainerShim { dir } => code(bowline_host::real::shim::shim_main(&dir)),
+        Command::ContainerInit { dir } => code(bowline_host::real::shim::init_main(&dir)),
+        command => match bowline::run(command) {
+            Ok(code) => code,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "bowline: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn code(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status).unwrap_or(1))
+}

@@ -33,6 +33,9 @@ pub trait Disk: Send + Sync {
     async fn create_file(&self, path: &Path) -> io::Result<()>;
     /// Creates a sparse file of `length` bytes, or grows an existing one to it. Never shrinks.
     async fn create_sparse(&self, path: &Path, length: u64) -> io::Result<()>;
+    /// Copies a regular file in one step, keeping holes; shares blocks where the filesystem can.
+    /// An existing target is replaced.
+    async fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Length in bytes of a regular file.
     async fn length(&self, path: &Path) -> io::Result<u64>;
     /// Removes a file, link or socket. Missing is success.

@@ -43,12 +43,35 @@ pub struct KernelError {
     pub errno: Option<i32>,
 }
 
+impl KernelError {
+    /// A call that ended with an errno; its text becomes the reason.
+    pub fn errno(what: impl Into<String>, errno: i32) -> Self {
+        let why = nix::errno::Errno::from_raw(errno).desc().to_lowercase();
+        Self { what: what.into(), why, errno: Some(errno) }
+    }
+
+    /// A failure without an errno, such as a tool's own complaint.
+    pub fn other(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { what: what.into(), why: why.into(), errno: None }
+    }
+
+    /// A failed call of the standard library; keeps the errno where there is one.
+    pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(errno) => Self::errno(what, errno),
+            None => Self::other(what, error.to_string()),
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, KernelError>;
 
 #[async_trait]
 pub trait Kernel: Send + Sync {
     /// The mount table, oldest first: later entries hide earlier ones at the same path.
     async fn mounts(&self) -> Result<Vec<Mount>>;
+    /// The topmost mount at exactly this path; cheap when there is none, however long the table is.
+    async fn mount_at(&self, target: &Path) -> Result<Option<Mount>>;
     /// Mounts a device. `options` are mount(8) words, both flags and filesystem data.
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()>;
     /// Bind-mounts a directory, file or device; read-only in the same step for observers.
@@ -65,9 +88,13 @@ pub trait Kernel: Send + Sync {
     async fn loop_refresh(&self, device: &Path) -> Result<()>;
     /// Probes a device without trusting any cache. An unreadable device is an error, never `Empty`.
     async fn content(&self, device: &Path) -> Result<Content>;
+    /// Formats a device. One that is not [`Content::Empty`] is refused, whatever the caller believes (NODE-2).
     async fn make_filesystem(&self, device: &Path, fs_type: &str, options: &[String]) -> Result<()>;
     /// Checks and repairs before use; uncorrected errors (bit 4) are an error.
     async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()>;
+    /// Grows the filesystem on `device`, mounted at `target`, to the size of its device. ext4 also grows while
+    /// it is not mounted at all; while mounted it wants `CAP_SYS_RESOURCE`, and fails with `EPERM` without.
+    async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()>;
     /// Whether a program can be run, e.g. `mkfs.ext4`.
     fn has_tool(&self, name: &str) -> bool;
 }

@@ -46,6 +46,8 @@ struct Inner<K> {
     /// Serialises changes and their handlers, so that every handler sees them in one order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
+    /// Counts changes, for those who wait for a condition.
+    changes: watch::Sender<u64>,
 }
 
 struct State<K> {
@@ -53,6 +55,8 @@ struct State<K> {
     indexes: BTreeMap<&'static str, Index<K>>,
     /// Newest resourceVersion that the watch has delivered: anything older is already in here.
     seen: u64,
+    /// UIDs of objects that we know to be deleted before the watch says so: older news of them is dropped.
+    gone: BTreeMap<ObjectKey, String>,
 }
 
 struct Index<K> {
@@ -62,9 +66,11 @@ struct Index<K> {
 
 impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
-        let state = State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0 };
-        let synced = watch::channel(false).0;
-        Self { inner: Arc::new(Inner { state: RwLock::new(state), handlers: Mutex::default(), synced }) }
+        let state =
+            State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
+        let (synced, changes) = (watch::channel(false).0, watch::channel(0).0);
+        let state = RwLock::new(state);
+        Self { inner: Arc::new(Inner { state, handlers: Mutex::default(), synced, changes }) }
     }
 }
 
@@ -127,6 +133,19 @@ impl<K: Object> Cache<K> {
         let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
+    /// Waits until `look` finds what it looks for. The caller sets the bound.
+    pub async fn until<T>(&self, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut changes = self.inner.changes.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            // The sender lives in the cache itself, so this cannot fail while we hold it.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
     pub fn note(&self, object: K) {
         let newer_than_watch = object.version() > self.read().seen;
@@ -137,9 +156,21 @@ impl<K: Object> Cache<K> {
 
     /// Takes in the answer to a delete: the object as it was or, while finalizers hold it, as it now is.
     pub fn note_deletion(&self, object: K) {
-        // Without finalizers the answer is the last state of a gone object; the watch brings the end.
-        if object.meta().finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
+        let held = object.meta().finalizers.as_ref().is_some_and(|f| !f.is_empty());
+        let graceful = object.meta().deletion_grace_period_seconds.is_some_and(|s| s > 0);
+        if held || graceful {
             self.note(object);
+        } else {
+            self.note_gone(&object);
+        }
+    }
+
+    /// Takes in a delete that left nothing behind, so that the next decision no longer sees the object.
+    pub fn note_gone(&self, object: &K) {
+        let key = object.key();
+        if self.get(&key).is_some_and(|cached| cached.uid() == object.uid()) {
+            self.write().gone.insert(key.clone(), object.uid().to_owned());
+            self.change(&key, None);
         }
     }
 
@@ -155,6 +186,7 @@ impl<K: Object> Cache<K> {
         {
             let mut state = self.write();
             state.seen = state.seen.max(object.version());
+            state.gone.remove(&object.key());
         }
         self.change(&object.key(), None);
     }
@@ -170,6 +202,7 @@ impl<K: Object> Cache<K> {
         objects.into_iter().for_each(|object| self.put(object));
         let mut state = self.write();
         state.seen = state.seen.max(newest);
+        state.gone.retain(|key, _| listed.contains(key));
         drop(state);
         self.inner.synced.send_replace(true);
     }
@@ -188,6 +221,11 @@ impl<K: Object> Cache<K> {
         let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         let old = {
             let mut state = self.write();
+            if let Some(new) = &new
+                && state.gone.get(key).is_some_and(|uid| uid == new.uid())
+            {
+                return;
+            }
             let old = state.objects.get(key).cloned();
             if let (Some(old), Some(new)) = (&old, &new)
                 && new.version() <= old.version()
@@ -200,6 +238,7 @@ impl<K: Object> Cache<K> {
         if old.is_some() || new.is_some() {
             let change = Change { old, new };
             handlers.iter().for_each(|handler| handler(&change));
+            self.inner.changes.send_modify(|count| *count += 1);
         }
     }
 
@@ -267,6 +306,24 @@ mod tests {
         cache.deleted(&object("a", 7));
         cache.note(object("a", 6));
         assert!(cache.list().is_empty());
+    }
+
+    #[test]
+    fn what_we_deleted_stays_away_until_the_watch_agrees() {
+        let cache = Cache::<ConfigMap>::default();
+        let of = |uid: &str, version| {
+            let mut object = object("a", version);
+            object.metadata.uid = Some(uid.into());
+            object
+        };
+        cache.applied(of("first", 1));
+        cache.note_deletion(of("first", 1));
+        assert!(cache.list().is_empty());
+        cache.applied(of("first", 2));
+        assert!(cache.list().is_empty(), "older news of a deleted object");
+        cache.deleted(&of("first", 3));
+        cache.applied(of("second", 4));
+        assert_eq!(cache.list().len(), 1, "its successor is another object");
     }
 
     #[test]

@@ -152,12 +152,14 @@ impl Effects {
         let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
         match done {
             Ok(either) => {
-                if let Some(object) = either.left() {
-                    self.informers.of::<K>().note_deletion(object);
-                }
+                either
+                    .either(|last| self.note_deletion(last), |_| self.informers.of::<K>().note_gone(object));
                 Ok(())
             }
-            Err(error) if error.not_found() => Ok(()),
+            Err(error) if error.not_found() => {
+                self.informers.of::<K>().note_gone(object);
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
@@ -202,9 +204,21 @@ impl Effects {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<K, EffectError> {
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-        let answer = self.run(verb, &describe(object), self.client.request::<K>(request)).await?;
-        self.informers.of::<K>().note(answer.clone());
-        Ok(answer)
+        let answer = self.run(verb, &describe(object), self.client.request::<K>(request)).await;
+        match &answer {
+            // Taking the last finalizer off deletes; the answer is then the object's last state.
+            Ok(answer) if answer.deleting() => self.note_deletion(answer.clone()),
+            Ok(answer) => self.informers.of::<K>().note(answer.clone()),
+            Err(error) if error.not_found() && verb != "create" => self.informers.of::<K>().note_gone(object),
+            Err(_) => {}
+        }
+        answer
+    }
+
+    fn note_deletion<K: Object>(&self, object: K) {
+        let cache = self.informers.of::<K>();
+        // The finalizers of a namespace stand in its spec: only the watch knows when it is gone.
+        if K::kind(&()) == "Namespace" { cache.note(object) } else { cache.note_deletion(object) }
     }
 
     /// Runs one effect of any sort between its two failpoints and writes it to the journal.

@@ -3,26 +3,29 @@
 //! Reading order: `ports` (what a role is given), `reconcile` (the shell that every keyed role shares), then the tools.
 
 pub mod cache;
+pub mod capability;
 pub mod client;
 pub mod csi;
 pub mod effect;
 pub mod events;
+pub mod flags;
+pub mod identity;
 pub mod informers;
 pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
-pub mod run;
+pub mod secrets;
 pub mod told;
 
 pub use cache::{Cache, Change};
 pub use client::{Client, Object};
 pub use effect::{EffectError, Effects, Fate};
 pub use events::Recorder;
+pub use identity::Identity;
 pub use informers::Informers;
 pub use journal::Journal;
-pub use ports::Ports;
+pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
-pub use run::RunError;
 pub use told::Told;

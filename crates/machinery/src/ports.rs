@@ -4,10 +4,21 @@ use bowline_host::Host;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
-use crate::effect::Effects;
+use crate::effect::{EffectError, Effects};
 use crate::events::{Recorder, Sink};
 use crate::informers::Informers;
 use crate::journal::Journal;
+
+/// Why a role ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{what}")]
+    Effect { what: &'static str, source: EffectError },
+    #[error("{what} `{path}`")]
+    Io { what: &'static str, path: String, source: std::io::Error },
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// The world as a role may touch it; cheap to clone.
 #[derive(Clone)]

@@ -3,8 +3,20 @@
 //! `mod.rs` (what it is), `world.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
-pub mod index;
+pub mod attachdetach;
+pub mod external_attacher;
+pub mod indexes;
+pub mod kubelet;
+pub mod nodestatus;
 pub mod persistentvolume;
+pub mod pluginmanager;
 pub mod pvcprotection;
 pub mod pvprotection;
 pub mod scheduler;
+pub mod volumemanager;
+
+/// A role's flags as its command line would give them, for wiring roles together in one process.
+pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {
+    let command = F::augment_args(clap::Command::new("role").no_binary_name(true));
+    F::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}

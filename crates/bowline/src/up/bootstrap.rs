@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use bowline_api::{CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, build};
-use bowline_drivers::local::DRIVER_NAME;
+use bowline_drivers::local::NAME as DRIVER_NAME;
 use bowline_machinery::{Client, Object};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -1,1 +1,78 @@
 //! The real world.
+//!
+//! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
+
+mod clock;
+mod containers;
+mod disk;
+mod formatting;
+mod init;
+mod kernel;
+mod loops;
+mod machine;
+mod mountinfo;
+mod mounts;
+mod net;
+mod probe;
+mod process;
+mod random;
+mod raw;
+mod record;
+mod replace;
+mod rootfs;
+pub mod shim;
+mod skeleton;
+mod tools;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use machine::{hostname, is_root};
+
+use crate::Host;
+use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};
+use crate::kernel::{KernelError, Result};
+
+/// What the doors need to know of this installation.
+#[derive(Debug, Clone)]
+pub struct RealConfig {
+    /// Records of containers live below it.
+    pub state_dir: PathBuf,
+    /// The program with the subcommands `container-shim` and `container-init`; this one by default.
+    pub shim: Option<PathBuf>,
+}
+
+impl RealConfig {
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        Self { state_dir: state_dir.into(), shim: None }
+    }
+}
+
+/// Opens the doors to this machine. [`ENVIRONMENT`] arms the failpoints.
+pub fn host(config: RealConfig) -> io::Result<Host> {
+    let shim = config.shim.map_or_else(std::env::current_exe, Ok)?;
+    let plan = std::env::var(ENVIRONMENT).unwrap_or_default();
+    Ok(Host {
+        clock: Arc::new(clock::RealClock),
+        random: Arc::new(random::RealRandom::new()?),
+        disk: Arc::new(disk::RealDisk::default()),
+        kernel: Arc::new(kernel::RealKernel::default()),
+        net: Arc::new(net::RealNet),
+        containers: Arc::new(containers::RealContainers::new(&config.state_dir, shim)),
+        failpoints: Failpoints::new(Plan::parse(&plan)),
+    })
+}
+
+/// Runs a blocking call on a thread made for waiting. Dropping the future does not stop the call.
+async fn blocking<T: Send + 'static>(call: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// [`blocking`] for calls into the kernel.
+async fn blocking_kernel<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let gone =
+        |error: tokio::task::JoinError| Err(KernelError::other("run a kernel call", error.to_string()));
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(gone)
+}

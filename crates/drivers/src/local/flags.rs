@@ -1,0 +1,92 @@
+//! `bowline driver local`: flags to settings.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::config::{ConfigError, LocalConfig};
+
+const SCHEME: &str = "unix://";
+
+/// Serve local disk images as CSI volumes
+#[derive(Debug, Clone, clap::Args)]
+pub struct LocalFlags {
+    /// Socket to serve on: `unix:///path/csi.sock`, or just the path
+    #[arg(long, env = "CSI_ENDPOINT", value_name = "ENDPOINT")]
+    pub endpoint: Endpoint,
+    /// Directory that holds the volumes; created if missing
+    #[arg(long, value_name = "DIR")]
+    pub pool: PathBuf,
+    /// Name of this node, as reported to callers
+    #[arg(long, value_name = "NAME")]
+    pub node_id: String,
+    /// A further node that volumes may be published to, for tests of callers; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub known_node: Vec<String>,
+    /// Most volumes published to one node at a time; 0 sets no limit
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub max_volumes_per_node: u32,
+}
+
+impl LocalFlags {
+    pub fn config(&self) -> Result<LocalConfig, ConfigError> {
+        let config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
+        Ok(LocalConfig {
+            known_nodes: self.known_node.clone(),
+            max_volumes: self.max_volumes_per_node,
+            ..config
+        })
+    }
+}
+
+/// The path of a UNIX socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(PathBuf);
+
+impl Endpoint {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let path = PathBuf::from(text.strip_prefix(SCHEME).unwrap_or(text));
+        match path.is_absolute() && path.file_name().is_some() {
+            true => Ok(Self(path)),
+            false => Err(ConfigError::Endpoint(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints() {
+        let table = [
+            ("unix:///run/csi.sock", Some("/run/csi.sock")),
+            ("/run/csi.sock", Some("/run/csi.sock")),
+            ("unix://run/csi.sock", None),
+            ("csi.sock", None),
+            ("tcp://127.0.0.1:1", None),
+            ("unix:///", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let path = text.parse::<Endpoint>().ok().map(|endpoint| endpoint.0);
+            assert_eq!(path, expected.map(PathBuf::from), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_settings_are_named() {
+        let new = |pool: &str, node: &str| LocalConfig::new(pool.into(), node.into()).map(|_| ());
+        assert_eq!(new("/pool", "n1"), Ok(()));
+        assert_eq!(new("pool", "n1"), Err(ConfigError::Pool("pool".into())));
+        assert_eq!(new("/pool", ""), Err(ConfigError::NodeId(0)));
+        assert_eq!(new("/pool", &"n".repeat(64)), Err(ConfigError::NodeId(64)));
+    }
+}

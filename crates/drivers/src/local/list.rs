@@ -1,0 +1,61 @@
+//! Volumes as callers see them: ListVolumes and ControllerGetVolume.
+
+use bowline_proto::csi::v1 as csi;
+use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_response};
+
+use super::driver::Driver;
+use super::error::VolumeError;
+use super::id::VolumeId;
+use super::parse;
+use super::record::VolumeRecord;
+
+/// Most entries of one answer, whatever was asked: at about half a kilobyte each they stay well below the
+/// 4 MiB a gRPC client accepts.
+const PAGE_MAX: usize = 5_000;
+
+/// Tokens name the last id of a page, so entries that come or go between two pages shift no others.
+pub fn page(
+    driver: &Driver,
+    request: &csi::ListVolumesRequest,
+) -> Result<csi::ListVolumesResponse, VolumeError> {
+    let count = parse::page_size(request.max_entries)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX));
+    let last = parse::page_token(&request.starting_token)?;
+    let (volumes, more) = driver.pool.page(last.as_ref(), count);
+    let next = volumes.last().filter(|_| more).map(|(id, _)| parse::format_page_token(id));
+    Ok(csi::ListVolumesResponse {
+        entries: volumes.iter().map(|(id, record)| entry(id, record)).collect(),
+        next_token: next.unwrap_or_default(),
+    })
+}
+
+pub fn one(
+    driver: &Driver,
+    request: &csi::ControllerGetVolumeRequest,
+) -> Result<csi::ControllerGetVolumeResponse, VolumeError> {
+    let id = parse::existing(&request.volume_id)?;
+    let record = driver.pool.ready(&id)?;
+    let status = controller_get_volume_response::VolumeStatus {
+        published_node_ids: nodes(&record),
+        ..Default::default()
+    };
+    Ok(csi::ControllerGetVolumeResponse { volume: Some(volume(&id, &record)), status: Some(status) })
+}
+
+pub fn volume(id: &VolumeId, record: &VolumeRecord) -> csi::Volume {
+    csi::Volume {
+        capacity_bytes: i64::try_from(record.capacity).unwrap_or(i64::MAX),
+        volume_id: id.to_string(),
+        accessible_topology: vec![csi::Topology { segments: record.topology.clone() }],
+        ..Default::default()
+    }
+}
+
+fn entry(id: &VolumeId, record: &VolumeRecord) -> list_volumes_response::Entry {
+    let status =
+        list_volumes_response::VolumeStatus { published_node_ids: nodes(record), ..Default::default() };
+    list_volumes_response::Entry { volume: Some(volume(id, record)), status: Some(status) }
+}
+
+fn nodes(record: &VolumeRecord) -> Vec<String> {
+    record.published.iter().map(|published| published.node.clone()).collect()
+}

@@ -1,0 +1,113 @@
+//! The Node service. Handlers parse, enter the volume, and leave the work to `stage` and `target`.
+
+use std::sync::Arc;
+
+use bowline_proto::csi::v1::node_server::Node;
+use bowline_proto::csi::v1::node_service_capability::{Rpc, Type, rpc};
+use bowline_proto::csi::v1::{self as csi, NodeServiceCapability};
+use tonic::{Request, Response, Status};
+use tracing::info_span;
+
+use super::driver::Driver;
+use super::{parse, stage, target};
+
+pub struct NodeService(pub Arc<Driver>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Exactly what works.
+const CAPABILITIES: [rpc::Type; 2] = [rpc::Type::StageUnstageVolume, rpc::Type::SingleNodeMultiWriter];
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    async fn node_stage_volume(
+        &self,
+        r: Request<csi::NodeStageVolumeRequest>,
+    ) -> Answer<csi::NodeStageVolumeResponse> {
+        let want = parse::stage_volume(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.id.clone());
+        let span = info_span!("csi.NodeStageVolume", volume = %id);
+        let work = async move {
+            stage::stage(&driver, want).await?;
+            Ok(csi::NodeStageVolumeResponse {})
+        };
+        self.0.exclusive(&id, span, work).await
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        r: Request<csi::NodeUnstageVolumeRequest>,
+    ) -> Answer<csi::NodeUnstageVolumeResponse> {
+        let want = parse::unstage_volume(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.key());
+        let span = info_span!("csi.NodeUnstageVolume", volume = %id);
+        let work = async move {
+            stage::unstage(&driver, want).await?;
+            Ok(csi::NodeUnstageVolumeResponse {})
+        };
+        self.0.exclusive(&id, span, work).await
+    }
+
+    async fn node_publish_volume(
+        &self,
+        r: Request<csi::NodePublishVolumeRequest>,
+    ) -> Answer<csi::NodePublishVolumeResponse> {
+        let want = parse::node_publish_volume(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.id.clone());
+        let span = info_span!("csi.NodePublishVolume", volume = %id);
+        let work = async move {
+            target::publish(&driver, want).await?;
+            Ok(csi::NodePublishVolumeResponse {})
+        };
+        self.0.exclusive(&id, span, work).await
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        r: Request<csi::NodeUnpublishVolumeRequest>,
+    ) -> Answer<csi::NodeUnpublishVolumeResponse> {
+        let want = parse::node_unpublish_volume(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.key());
+        let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
+        let work = async move {
+            target::unpublish(&driver, want).await?;
+            Ok(csi::NodeUnpublishVolumeResponse {})
+        };
+        self.0.exclusive(&id, span, work).await
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        _: Request<csi::NodeGetVolumeStatsRequest>,
+    ) -> Answer<csi::NodeGetVolumeStatsResponse> {
+        Err(Status::unimplemented("statistics"))
+    }
+
+    async fn node_expand_volume(
+        &self,
+        _: Request<csi::NodeExpandVolumeRequest>,
+    ) -> Answer<csi::NodeExpandVolumeResponse> {
+        Err(Status::unimplemented("expansion"))
+    }
+
+    #[tracing::instrument(name = "csi.NodeGetCapabilities", skip_all)]
+    async fn node_get_capabilities(
+        &self,
+        _: Request<csi::NodeGetCapabilitiesRequest>,
+    ) -> Answer<csi::NodeGetCapabilitiesResponse> {
+        let capability =
+            |c: rpc::Type| NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: c.into() })) };
+        let capabilities = CAPABILITIES.into_iter().map(capability).collect();
+        Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
+    }
+
+    #[tracing::instrument(name = "csi.NodeGetInfo", skip_all)]
+    async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
+        let config = &self.0.config;
+        Ok(Response::new(csi::NodeGetInfoResponse {
+            node_id: config.node_id.clone(),
+            max_volumes_per_node: config.max_volumes.into(),
+            accessible_topology: Some(csi::Topology { segments: config.topology.clone() }),
+        }))
+    }
+}

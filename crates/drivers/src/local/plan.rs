@@ -1,0 +1,251 @@
+//! Decisions: what was asked and what is there → what to do. No I/O, so each is a table in `plan/tests.rs`.
+
+use std::path::PathBuf;
+
+use bowline_host::kernel::Content;
+
+use super::capability::{AccessType, FsType, Mode};
+use super::error::VolumeError;
+use super::id::VolumeId;
+use super::mounts::{Owner, Seen};
+use super::parse::{CreateVolume, NodePublishVolume, PublishVolume, StageVolume};
+use super::record::{Attachment, Contents, Phase, Segments, Staging, VERSION, VolumeRecord};
+
+#[cfg(test)]
+mod tests;
+
+type Result<T> = std::result::Result<T, VolumeError>;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Create {
+    Make(VolumeRecord),
+    /// A crash left it half made.
+    Resume(VolumeRecord),
+    Reuse(VolumeRecord),
+}
+
+pub fn create(
+    want: &CreateVolume,
+    have: Option<VolumeRecord>,
+    here: &Segments,
+    total: u64,
+) -> Result<Create> {
+    if let Some(have) = have {
+        compatible(want, &have)?;
+        return match have.phase {
+            Phase::Creating => Ok(Create::Resume(have)),
+            Phase::Ready => Ok(Create::Reuse(have)),
+            Phase::Deleting => Err(VolumeError::Deleting { id: want.id.clone() }),
+        };
+    }
+    if !reaches(&want.requisite, here) {
+        return Err(VolumeError::Unreachable);
+    }
+    let capacity = want.range.choose(want.access.filesystem)?;
+    if capacity > total {
+        return Err(VolumeError::TooLarge { want: capacity, total });
+    }
+    Ok(Create::Make(VolumeRecord {
+        version: VERSION,
+        name: want.name.clone(),
+        phase: Phase::Creating,
+        capacity,
+        access: want.access,
+        parameters: want.parameters.clone(),
+        topology: here.clone(),
+        contents: Contents::Blank,
+        published: None,
+        staged: None,
+    }))
+}
+
+/// A repeat may ask for less than the volume gives, never for something else. The name is compared because
+/// one name could be chosen to equal the hashed id of another.
+fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
+    let fs_fits = want.access.filesystem.is_none() || want.access.filesystem == have.access.filesystem;
+    let what = match () {
+        () if want.name != have.name => "name",
+        () if !want.range.admits(have.capacity) => "size",
+        () if !fs_fits || (want.access.block && !have.access.block) => "capability",
+        () if want.parameters != have.parameters => "parameter",
+        () if !reaches(&want.requisite, &have.topology) => "topology",
+        () => return Ok(()),
+    };
+    Err(VolumeError::Incompatible { name: want.name.clone(), what })
+}
+
+/// Whether one of the required places includes this one. Preferences never exclude (CSI `TopologyRequirement`).
+pub fn reaches(requisite: &[Segments], here: &Segments) -> bool {
+    let includes = |place: &Segments| place.iter().all(|(key, value)| here.get(key) == Some(value));
+    requisite.is_empty() || requisite.iter().any(includes)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Publish {
+    Already,
+    Record(Attachment),
+}
+
+/// ATT-2: the volume goes to a second node only after the first gave it back.
+pub fn publish(want: &PublishVolume, have: &VolumeRecord) -> Result<Publish> {
+    fits(&want.id, &want.capability.access, have)?;
+    let id = want.id.clone();
+    let new = Attachment {
+        node: want.node.clone(),
+        capability: want.capability.digest(),
+        read_only: want.read_only,
+    };
+    match &have.published {
+        None => Ok(Publish::Record(new)),
+        Some(old) if *old == new => Ok(Publish::Already),
+        Some(old) if old.node == new.node => Err(VolumeError::PublishedDifferently { id }),
+        Some(old) => Err(VolumeError::PublishedElsewhere { id, node: old.node.clone() }),
+    }
+}
+
+/// Whether the volume was created for this kind of access. Yields the filesystem for mounts.
+pub fn fits(id: &VolumeId, access: &AccessType, have: &VolumeRecord) -> Result<Option<FsType>> {
+    let beyond = |what| VolumeError::Beyond { id: id.clone(), what };
+    match (access, have.access.filesystem) {
+        (AccessType::Block, _) if have.access.block => Ok(None),
+        (AccessType::Block, _) => Err(beyond("block access")),
+        (AccessType::Mount { .. }, None) => Err(beyond("a filesystem")),
+        (AccessType::Mount { fs: Some(fs), .. }, Some(made)) if *fs != made => Err(beyond("this filesystem")),
+        (AccessType::Mount { .. }, made) => Ok(made),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stage {
+    Already,
+    Block(Staging),
+    Mount(Staging, FsType),
+}
+
+pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -> Result<Stage> {
+    let id = || want.id.clone();
+    let fs = fits(&want.id, &want.capability.access, have)?;
+    let published = have.published.as_ref().filter(|p| p.node == node);
+    let published = published.ok_or_else(|| VolumeError::NotPublished { id: id() })?;
+    let new = Staging {
+        path: want.path.clone(),
+        block: fs.is_none(),
+        read_only: published.read_only || want.capability.read_only(),
+        capability: want.capability.digest(),
+    };
+    match (staged_at(have, seen), seen.owner_at(&want.path)) {
+        (Some(old), _) if *old == new => return Ok(Stage::Already),
+        (Some(old), _) if old.path == new.path => return Err(VolumeError::StagedDifferently { id: id() }),
+        (Some(old), _) => {
+            return Err(VolumeError::InUse { id: id(), how: format!("staged at `{}`", old.path.display()) });
+        }
+        // Names of devices are reused after a reboot: a mount at the right path proves nothing.
+        (None, Some(_)) => {
+            let what = "a mount point of something else";
+            return Err(VolumeError::Foreign { path: want.path.clone(), what });
+        }
+        (None, None) => {}
+    }
+    match (fs, seen.uses_besides(&want.path).next()) {
+        (Some(fs), _) => Ok(Stage::Mount(new, fs)),
+        (None, None) => Ok(Stage::Block(new)),
+        (None, Some(path)) => {
+            Err(VolumeError::InUse { id: id(), how: format!("mounted at `{}`", path.display()) })
+        }
+    }
+}
+
+/// The staging that is in force. Block volumes put nothing on the staging path; being attached is all there is.
+pub fn staged_at<'a>(have: &'a VolumeRecord, seen: &Seen) -> Option<&'a Staging> {
+    let staged = have.staged.as_ref()?;
+    let real = match staged.block {
+        true => seen.device.is_some(),
+        false => seen.owner_at(&staged.path) == Some(Owner::Filesystem),
+    };
+    real.then_some(staged)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstUse {
+    Format,
+    /// Replace the image by an empty one, then format.
+    BeginAgain,
+    /// Check, then mount.
+    Mount,
+}
+
+/// NODE-2: what may be done to a device before it is mounted.
+///
+/// An empty probe alone is no licence to format: a failing disk and a workload with its own format look
+/// empty, too. So the record has to agree that no workload ever had the volume. The reverse holds for a
+/// filesystem found while the record says `Formatting`: mkfs was cut short, the superblock it leaves passes
+/// the probe, and as the volume is handed out only after `Formatted` is on disk, nobody's data is lost by
+/// making it anew.
+pub fn first_use(
+    id: &VolumeId,
+    have: Contents,
+    probe: &Content,
+    fs: FsType,
+    read_only: bool,
+) -> Result<FirstUse> {
+    let holds = |found: String| VolumeError::HoldsData { id: id.clone(), found, wanted: fs.as_str() };
+    match (have, probe) {
+        (Contents::Blank | Contents::Formatting(_), Content::Empty) if read_only => {
+            Err(VolumeError::Unformatted { id: id.clone() })
+        }
+        (Contents::Formatting(_), _) if read_only => Err(VolumeError::Unformatted { id: id.clone() }),
+        (Contents::Blank | Contents::Formatting(_), Content::Empty) => Ok(FirstUse::Format),
+        (Contents::Formatting(_), Content::Filesystem(_) | Content::Other(_)) => Ok(FirstUse::BeginAgain),
+        (Contents::Formatted(_), Content::Empty) => Err(VolumeError::DataLoss { id: id.clone() }),
+        (Contents::Raw, Content::Empty) => Err(holds("whatever a block user wrote".into())),
+        (_, Content::Filesystem(found)) if found == fs.as_str() => Ok(FirstUse::Mount),
+        (_, Content::Filesystem(found)) => Err(holds(format!("`{found}`"))),
+        (_, Content::Other(found)) => Err(holds(found.clone())),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum NodePublish {
+    Already,
+    /// Bind the staged filesystem onto a directory.
+    Directory {
+        read_only: bool,
+    },
+    /// Bind the device onto a file.
+    Device {
+        device: PathBuf,
+    },
+}
+
+pub fn node_publish(want: &NodePublishVolume, have: &VolumeRecord, seen: &Seen) -> Result<NodePublish> {
+    let id = || want.id.clone();
+    let block = fits(&want.id, &want.capability.access, have)?.is_none();
+    let staged = staged_at(have, seen).filter(|staged| staged.path == want.staging && staged.block == block);
+    let (Some(staged), Some(device)) = (staged, &seen.device) else {
+        return Err(VolumeError::NotStaged { id: id() });
+    };
+    let read_only = want.read_only || staged.read_only;
+    // Only the loop device can refuse writes; a read-only mount of its device file does not.
+    if block && read_only && !staged.read_only {
+        return Err(VolumeError::WritableDevice { id: id() });
+    }
+    let ours = if block { Owner::Device } else { Owner::Filesystem };
+    if let Some(mount) = seen.at(&want.target) {
+        return match seen.owner_at(&want.target) {
+            Some(owner) if owner == ours && (block || mount.read_only() == read_only) => {
+                Ok(NodePublish::Already)
+            }
+            Some(Owner::Filesystem | Owner::Device) => Err(VolumeError::PublishedDifferently { id: id() }),
+            Some(Owner::Foreign) | None => {
+                let what = "a mount point of something else";
+                Err(VolumeError::Foreign { path: want.target.clone(), what })
+            }
+        };
+    }
+    let other = seen.other_target(&want.staging, &want.target).map(PathBuf::from);
+    match (want.capability.mode, other) {
+        (Mode::SingleWriter, Some(other)) => Err(VolumeError::SecondTarget { id: id(), other }),
+        _ if block => Ok(NodePublish::Device { device: device.clone() }),
+        _ => Ok(NodePublish::Directory { read_only }),
+    }
+}

@@ -1,0 +1,88 @@
+//! Questions about what is possible: ValidateVolumeCapabilities and GetCapacity.
+
+use bowline_proto::csi::v1 as csi;
+use bowline_proto::csi::v1::validate_volume_capabilities_response::Confirmed;
+
+use super::capability::FsType;
+use super::capacity::MIB;
+use super::driver::Driver;
+use super::error::VolumeError;
+use super::parse;
+use super::plan;
+use super::record::VolumeRecord;
+
+/// Confirms by echoing what was checked; a volume that does not fit is an answer, not an error.
+pub fn validate(
+    driver: &Driver,
+    request: csi::ValidateVolumeCapabilitiesRequest,
+) -> Result<csi::ValidateVolumeCapabilitiesResponse, VolumeError> {
+    let id = parse::volume_id(&request.volume_id)?;
+    if request.volume_capabilities.is_empty() {
+        return Err(VolumeError::Missing("volume_capabilities"));
+    }
+    let id = id.ok_or_else(|| VolumeError::NotFound { id: super::id::quoted(&request.volume_id) })?;
+    let record = driver.pool.ready(&id)?;
+    let message = match fits(&request, &id, &record) {
+        Ok(()) => None,
+        Err(error @ VolumeError::Missing(_)) => return Err(error),
+        Err(error) => Some(error.to_string()),
+    };
+    let confirmed = message.is_none().then_some(Confirmed {
+        volume_context: request.volume_context,
+        volume_capabilities: request.volume_capabilities,
+        parameters: request.parameters,
+        mutable_parameters: request.mutable_parameters,
+    });
+    Ok(csi::ValidateVolumeCapabilitiesResponse { confirmed, message: message.unwrap_or_default() })
+}
+
+fn fits(
+    request: &csi::ValidateVolumeCapabilitiesRequest,
+    id: &super::id::VolumeId,
+    record: &VolumeRecord,
+) -> Result<(), VolumeError> {
+    for capability in parse::capabilities(&request.volume_capabilities)? {
+        plan::fits(id, &capability.access, record)?;
+    }
+    let incompatible = |what| VolumeError::Incompatible { name: record.name.clone(), what };
+    if !request.mutable_parameters.is_empty() {
+        return Err(incompatible("mutable parameter"));
+    }
+    if parse::parameters(request.parameters.clone())? != record.parameters {
+        return Err(incompatible("parameter"));
+    }
+    Ok(())
+}
+
+/// Room for volumes of the described kind; none where this driver cannot make them.
+///
+/// Images are sparse and may together promise more than the pool has, so the largest volume is bounded by the
+/// size of the pool and not by what is free, exactly as in CreateVolume.
+pub async fn capacity(
+    driver: &Driver,
+    request: csi::GetCapacityRequest,
+) -> Result<csi::GetCapacityResponse, VolumeError> {
+    parse::parameters(request.parameters)?;
+    let here = request.accessible_topology.is_none_or(|topology| {
+        plan::reaches(std::slice::from_ref(&topology.segments), &driver.config.topology)
+    });
+    let filesystem = match request.volume_capabilities.as_slice() {
+        [] => Ok(None),
+        wire => parse::capabilities(wire).and_then(|all| parse::access(&all)).map(|access| access.filesystem),
+    };
+    let filesystem = match filesystem {
+        Ok(filesystem) if here => filesystem,
+        Ok(_) | Err(VolumeError::Unsupported { .. }) => return Ok(csi::GetCapacityResponse::default()),
+        Err(error) => return Err(error),
+    };
+    let space = driver.pool.space().await?;
+    Ok(csi::GetCapacityResponse {
+        available_capacity: bytes(space.available),
+        maximum_volume_size: Some(bytes(space.total / MIB * MIB)),
+        minimum_volume_size: Some(bytes(filesystem.map_or(MIB, FsType::size_min))),
+    })
+}
+
+fn bytes(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,209 @@
+//! Mounts and filesystem tools of the fake machine, with a real kernel's refusals.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use nix::errno::Errno;
+
+use super::loops::{Loop, device_path};
+use super::mounts::{Entry, mount};
+use super::tree::{FsId, Image, Node, Tree};
+use super::{FakeHost, World};
+use crate::kernel::{Content, Kernel, KernelError, Mount, Result};
+
+impl Tree {
+    pub(super) fn mount_table(&self) -> Vec<Mount> {
+        self.table.list()
+    }
+}
+
+impl World {
+    fn mount(&mut self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
+        let what = format!("mount `{}` at `{}`", device.display(), target.display());
+        let refused = |errno: Errno| Err(KernelError::errno(&what, errno as i32));
+        let attached = self.attached(device, &what)?;
+        let fs = FsId::Image(attached.ino);
+        let wants_read_only = options.iter().any(|o| o == "ro");
+        if attached.read_only && !wants_read_only {
+            return refused(Errno::EACCES);
+        }
+        match self.image_content(attached) {
+            Content::Filesystem(found) if found == fs_type => {}
+            // What mount(2) says to a bad superblock.
+            Content::Filesystem(_) | Content::Empty | Content::Other(_) => return refused(Errno::EINVAL),
+        }
+        let target = self.tree.follow(target).map_err(|e| KernelError::io(&what, &e))?;
+        let place = self.tree.place(&target).map_err(|e| KernelError::io(&what, &e))?;
+        match self.tree.node(&place) {
+            Some(Node::Dir) => {}
+            Some(_) => return refused(Errno::ENOTDIR),
+            None => return refused(Errno::ENOENT),
+        }
+        if self.tree.table.topmost(&target).is_some_and(|e| e.fs == fs) {
+            return refused(Errno::EBUSY);
+        }
+        let number = self.loop_number(device).unwrap_or_default();
+        let access = if wants_read_only { "ro" } else { "rw" };
+        let others = options.iter().map(String::as_str).filter(|o| !matches!(*o, "ro" | "rw" | "defaults"));
+        let options: Vec<&str> = std::iter::once(access).chain(others).collect();
+        let source = device_path(number);
+        let source = source.to_string_lossy();
+        let mount = mount(&format!("7:{number}"), "/", &target, &options, fs_type, &source);
+        self.tree.table.push(Entry { fs, mount });
+        Ok(())
+    }
+
+    fn bind(&mut self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        let what = format!("bind `{}` to `{}`", source.display(), target.display());
+        let io = |e: std::io::Error| KernelError::io(&what, &e);
+        let source = self.tree.follow(source).map_err(io)?;
+        let target = self.tree.follow(target).map_err(io)?;
+        let from = self.tree.place(&source).map_err(io)?;
+        let to = self.tree.place(&target).map_err(io)?;
+        match (self.tree.node(&from), self.tree.node(&to)) {
+            (Some(Node::Dir), Some(Node::Dir)) => {}
+            (Some(Node::Dir), Some(_)) | (Some(_), Some(Node::Dir)) => {
+                return Err(KernelError::errno(what, Errno::ENOTDIR as i32));
+            }
+            (Some(_), Some(_)) => {}
+            (None, _) | (_, None) => return Err(KernelError::errno(what, Errno::ENOENT as i32)),
+        }
+        let Some(mut mount) = self.tree.table.showing(&source).map(|e| e.mount.clone()) else {
+            return Err(KernelError::errno(what, Errno::ENOENT as i32));
+        };
+        if read_only {
+            mount.options.retain(|o| o != "rw" && o != "ro");
+            mount.options.insert(0, "ro".into());
+        }
+        let mount = Mount { root: from.inner, target, ..mount };
+        self.tree.table.push(Entry { fs: from.fs, mount });
+        Ok(())
+    }
+
+    fn make_filesystem(&mut self, device: &Path, fs_type: &str) -> Result<()> {
+        let what = format!("mkfs.{fs_type} `{}`", device.display());
+        if !self.tools.contains(&format!("mkfs.{fs_type}")) {
+            return Err(KernelError::errno(what, Errno::ENOENT as i32));
+        }
+        let attached = self.attached(device, &what)?;
+        let Loop { ino, read_only, size, .. } = *attached;
+        let content = self.image_content(attached);
+        if read_only {
+            return Err(KernelError::errno(what, Errno::EROFS as i32));
+        }
+        if self.tree.table.shows(FsId::Image(ino)) {
+            return Err(KernelError::errno(what, Errno::EBUSY as i32));
+        }
+        if content != Content::Empty {
+            return Err(KernelError::other(what, format!("the device holds data: {content:?}")));
+        }
+        self.tree.images.insert(ino, Image { content: Content::Filesystem(fs_type.into()), capacity: size });
+        self.tree.systems.insert(FsId::Image(ino), [(PathBuf::from("/"), Node::Dir)].into());
+        Ok(())
+    }
+
+    fn grow_filesystem(&mut self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
+        let what = format!("grow the {fs_type} on `{}`", device.display());
+        let Loop { ino, size, .. } = *self.attached(device, &what)?;
+        let place = self.tree.place(target).map_err(|e| KernelError::io(&what, &e))?;
+        let offline = fs_type.starts_with("ext") && !self.tree.table.shows(FsId::Image(ino));
+        if place.fs != FsId::Image(ino) && !offline {
+            return Err(KernelError::other(what, format!("it is not mounted at `{}`", target.display())));
+        }
+        if let Some(image) = self.tree.images.get_mut(&ino) {
+            image.capacity = size;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Kernel for FakeHost {
+    async fn mounts(&self) -> Result<Vec<Mount>> {
+        Ok(self.world().tree.mount_table())
+    }
+
+    async fn mount_at(&self, target: &Path) -> Result<Option<Mount>> {
+        Ok(self.world().tree.table.topmost(target).map(|e| e.mount.clone()))
+    }
+
+    async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("mount")?;
+        world.mount(device, target, fs_type, options)
+    }
+
+    async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("bind")?;
+        world.bind(source, target, read_only)
+    }
+
+    async fn unmount(&self, target: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("unmount")?;
+        match world.tree.table.pop(target) {
+            Ok(()) | Err(Errno::EINVAL) => Ok(()),
+            Err(errno) => Err(KernelError::errno(format!("unmount `{}`", target.display()), errno as i32)),
+        }
+    }
+
+    async fn loop_attach(&self, image: &Path, read_only: bool) -> Result<PathBuf> {
+        let mut world = self.world();
+        world.check_kernel("loop_attach")?;
+        world.attach(image, read_only)
+    }
+
+    async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
+        let world = self.world();
+        let ino = world.tree.file(image).ok().map(|(ino, _)| ino);
+        let same = |l: &Loop| ino.map_or(l.image == image, |ino| l.ino == ino);
+        Ok(world.loops.iter().find(|(_, l)| same(l)).map(|(number, _)| device_path(*number)))
+    }
+
+    async fn loop_detach(&self, device: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("loop_detach")?;
+        world.detach(device)
+    }
+
+    async fn loop_refresh(&self, device: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("loop_refresh")?;
+        world.refresh(device)
+    }
+
+    async fn content(&self, device: &Path) -> Result<Content> {
+        let mut world = self.world();
+        world.check_kernel("content")?;
+        let attached = world.attached(device, &format!("probe `{}`", device.display()))?;
+        Ok(world.image_content(attached))
+    }
+
+    async fn make_filesystem(&self, device: &Path, fs_type: &str, _options: &[String]) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("make_filesystem")?;
+        world.make_filesystem(device, fs_type)
+    }
+
+    async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("check_filesystem")?;
+        let what = format!("fsck.{fs_type} `{}`", device.display());
+        let attached = world.attached(device, &what)?;
+        if world.tree.table.shows(FsId::Image(attached.ino)) {
+            return Err(KernelError::errno(what, Errno::EBUSY as i32));
+        }
+        Ok(())
+    }
+
+    async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("grow_filesystem")?;
+        world.grow_filesystem(device, target, fs_type)
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.world().tools.iter().any(|tool| tool == name)
+    }
+}

@@ -1,0 +1,129 @@
+//! The mount table: which filesystem a path shows.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::tree::{FsId, Place};
+use crate::kernel::Mount;
+
+/// `/` and `/dev`, which every machine has.
+pub(super) const SYSTEM_MOUNTS: usize = 2;
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub fs: FsId,
+    pub mount: Mount,
+}
+
+/// Mounts by age, and their ages by target: looking up a path costs its depth, not the length of the table.
+pub(super) struct Table {
+    entries: BTreeMap<u64, Entry>,
+    by_target: BTreeMap<PathBuf, Vec<u64>>,
+    next: u64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        let mut table = Self { entries: BTreeMap::new(), by_target: BTreeMap::new(), next: 0 };
+        for (fs, device, target, fs_type, source) in [
+            (FsId::Root, "254:0", "/", "ext4", "/dev/vda"),
+            (FsId::Dev, "0:6", "/dev", "devtmpfs", "devtmpfs"),
+        ] {
+            table.push(Entry { fs, mount: mount(device, "/", target, &["rw"], fs_type, source) });
+        }
+        table
+    }
+}
+
+/// Shorthand for a line of the table.
+pub(super) fn mount(
+    device: &str,
+    root: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    options: &[&str],
+    fs_type: &str,
+    source: &str,
+) -> Mount {
+    Mount {
+        device: device.into(),
+        root: root.as_ref().into(),
+        target: target.as_ref().into(),
+        options: options.iter().map(ToString::to_string).collect(),
+        fs_type: fs_type.into(),
+        source: source.into(),
+    }
+}
+
+impl Table {
+    pub fn push(&mut self, entry: Entry) {
+        self.by_target.entry(entry.mount.target.clone()).or_default().push(self.next);
+        self.entries.insert(self.next, entry);
+        self.next += 1;
+    }
+
+    pub fn list(&self) -> Vec<Mount> {
+        self.entries.values().map(|e| e.mount.clone()).collect()
+    }
+
+    pub fn topmost(&self, target: &Path) -> Option<&Entry> {
+        self.entries.get(self.by_target.get(target)?.last()?)
+    }
+
+    /// The youngest mount at or above a path shows there: it hides every older one.
+    pub fn showing(&self, path: &Path) -> Option<&Entry> {
+        let ages = path.ancestors().filter_map(|above| self.by_target.get(above)?.last());
+        self.entries.get(ages.max()?)
+    }
+
+    pub fn locate(&self, path: &Path) -> io::Result<Place> {
+        if !path.is_absolute() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{}` is relative", path.display()),
+            ));
+        }
+        let entry = self.showing(path).ok_or(Errno::ENOENT)?;
+        let Mount { root, target, .. } = &entry.mount;
+        let rest = path.strip_prefix(target).unwrap_or(Path::new(""));
+        let inner = if rest.as_os_str().is_empty() { root.clone() } else { root.join(rest) };
+        Ok(Place { fs: entry.fs, inner, read_only: entry.mount.read_only() })
+    }
+
+    /// Takes the topmost mount off a target. `EBUSY` while something is mounted inside it.
+    pub fn pop(&mut self, target: &Path) -> Result<(), Errno> {
+        let Some(age) = self.by_target.get(target).and_then(|ages| ages.last()).copied() else {
+            return Err(Errno::EINVAL);
+        };
+        let younger = self.entries.range(age + 1..).any(|(_, e)| e.mount.target.starts_with(target));
+        if younger {
+            return Err(Errno::EBUSY);
+        }
+        self.entries.remove(&age);
+        if let Some(ages) = self.by_target.get_mut(target) {
+            ages.pop();
+            if ages.is_empty() {
+                self.by_target.remove(target);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn is_target(&self, path: &Path) -> bool {
+        self.by_target.contains_key(path)
+    }
+
+    /// Whether any mount shows this filesystem.
+    pub fn shows(&self, fs: FsId) -> bool {
+        self.entries.values().any(|e| e.fs == fs)
+    }
+
+    /// Filesystems visible at a path or below it: what a recursive bind of it keeps in use.
+    pub fn below(&self, path: &Path) -> Vec<FsId> {
+        let here = self.locate(path).map(|place| place.fs).ok();
+        let inside = self.entries.values().filter(|e| e.mount.target.starts_with(path)).map(|e| e.fs);
+        here.into_iter().chain(inside).collect()
+    }
+}

@@ -1,0 +1,180 @@
+//! Containers, started through a shim that stays with them, so that they outlive this process.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::libc;
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use super::record::Record;
+use super::shim::{LOCKED, SHIM_SUBCOMMAND};
+use super::{blocking, raw};
+use crate::containers::{ContainerSpec, Containers, Exit, State};
+use crate::kernel::{KernelError, Result};
+
+/// A shim of an earlier life of this process may still be setting up. Looked at again after this, at most
+/// `START_TRIES` times.
+const START_PAUSE: Duration = Duration::from_millis(10);
+const START_TRIES: u32 = 1000;
+
+pub(super) struct RealContainers {
+    dir: PathBuf,
+    shim: PathBuf,
+    /// One start at a time for each id.
+    turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl RealContainers {
+    pub fn new(state_dir: &Path, shim: PathBuf) -> Self {
+        Self { dir: state_dir.join("containers"), shim, turns: Mutex::default() }
+    }
+
+    fn record(&self, id: &str) -> Result<Record> {
+        let name = id.replace('/', "_");
+        if name.is_empty() || name.starts_with('.') || name.contains('\0') {
+            return Err(KernelError::other(format!("find container `{id}`"), "this is no container id"));
+        }
+        Ok(Record::new(self.dir.join(name)))
+    }
+
+    fn turn(&self, id: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(id.into()).or_default().clone()
+    }
+
+    async fn read_state(&self, what: &str, record: &Record) -> Result<Option<State>> {
+        let record = record.clone();
+        blocking(move || record.state()).await.map_err(|e| KernelError::io(what, &e))
+    }
+
+    /// Writes the record and runs a shim until it has written down how the start went. The shim goes on.
+    async fn run_shim(&self, record: &Record, spec: &ContainerSpec) -> io::Result<Attempt> {
+        let (prepared, spec) = (record.clone(), spec.clone());
+        if !blocking(move || prepared.prepare(&spec)).await? {
+            return Ok(Attempt::Busy);
+        }
+        let mut command = Command::new(&self.shim);
+        command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(false);
+        let mut shim = command.spawn()?;
+        if let Some(mut stdout) = shim.stdout.take() {
+            stdout.read_to_end(&mut Vec::new()).await?;
+        }
+        Ok(Attempt::Shim(Box::new(shim)))
+    }
+}
+
+/// How a try to start a container went.
+enum Attempt {
+    /// Another shim, of an earlier life of this process, is at it.
+    Busy,
+    /// The record tells, or else the end of this shim.
+    Shim(Box<Child>),
+}
+
+#[async_trait]
+impl Containers for RealContainers {
+    async fn start(&self, spec: &ContainerSpec) -> Result<State> {
+        let what = format!("start container `{}`", spec.id);
+        let record = self.record(&spec.id)?;
+        let turn = self.turn(&spec.id);
+        let _turn = turn.lock().await;
+        for _ in 0..START_TRIES {
+            if let Some(state) = self.read_state(&what, &record).await? {
+                return Ok(state);
+            }
+            let attempt = self.run_shim(&record, spec).await.map_err(|e| KernelError::io(&what, &e))?;
+            if let Some(state) = self.read_state(&what, &record).await? {
+                return Ok(state);
+            }
+            if let Attempt::Shim(mut shim) = attempt {
+                let status = shim.wait().await.map_err(|e| KernelError::io(&what, &e))?;
+                if status.code() != Some(LOCKED) && self.read_state(&what, &record).await?.is_none() {
+                    return Err(KernelError::other(what, format!("its shim ended with {status}")));
+                }
+            }
+            tokio::time::sleep(START_PAUSE).await;
+        }
+        Err(KernelError::errno(what, libc::ETIMEDOUT))
+    }
+
+    async fn list(&self) -> Result<Vec<(String, State)>> {
+        let dir = self.dir.clone();
+        blocking(move || list(&dir)).await.map_err(|e| KernelError::io("list containers", &e))
+    }
+
+    async fn state(&self, id: &str) -> Result<Option<State>> {
+        self.read_state(&format!("look at container `{id}`"), &self.record(id)?).await
+    }
+
+    async fn wait(&self, id: &str) -> Result<Exit> {
+        let what = format!("wait for container `{id}`");
+        let record = self.record(id)?;
+        loop {
+            match self.read_state(&what, &record).await? {
+                None => return Err(KernelError::errno(what, libc::ENOENT)),
+                Some(State::Exited { exit, .. }) => return Ok(exit),
+                Some(State::Running { .. }) => {}
+            }
+            let running = record.running().map_err(|e| KernelError::io(&what, &e))?;
+            let Some(shim) = running.and_then(|running| running.shim.open()) else { continue };
+            raw::process_end(shim).await.map_err(|e| KernelError::io(&what, &e))?;
+        }
+    }
+
+    async fn signal(&self, id: &str, signal: i32) -> Result<()> {
+        let what = format!("send signal {signal} to container `{id}`");
+        let record = self.record(id)?;
+        let name = Signal::from_named_raw(signal).ok_or_else(|| KernelError::errno(&what, libc::EINVAL))?;
+        let Some(State::Running { .. }) = self.read_state(&what, &record).await? else { return Ok(()) };
+        let running = record.running().map_err(|e| KernelError::io(&what, &e))?;
+        let Some(init) = running.and_then(|running| running.init.open()) else { return Ok(()) };
+        match pidfd_send_signal(init, name) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(errno) => Err(KernelError::errno(what, errno.raw_os_error())),
+        }
+    }
+
+    async fn remove(&self, id: &str) -> Result<()> {
+        let what = format!("remove container `{id}`");
+        let record = self.record(id)?;
+        let state = self.read_state(&what, &record).await?;
+        let removed = blocking(move || match state {
+            Some(State::Running { .. }) => Err(rustix::io::Errno::BUSY.into()),
+            Some(State::Exited { .. }) => record.remove(),
+            None if !record.dir().exists() => Ok(()),
+            // Its shim may be about to start it.
+            None => match record.lock()? {
+                Some(_lock) => record.remove(),
+                None => Err(rustix::io::Errno::BUSY.into()),
+            },
+        });
+        removed.await.map_err(|e| KernelError::io(what, &e))
+    }
+}
+
+fn list(dir: &Path) -> io::Result<Vec<(String, State)>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut containers = BTreeMap::new();
+    for entry in entries {
+        let record = Record::new(entry?.path());
+        // Removed while we look, or never started: neither is a container.
+        if let (Some(spec), Some(state)) = (record.spec()?, record.state()?) {
+            containers.insert(spec.id, state);
+        }
+    }
+    Ok(containers.into_iter().collect())
+}

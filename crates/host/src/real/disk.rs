@@ -1,0 +1,236 @@
+//! Files and directories through the standard library, on threads made for waiting.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustix::fs::SeekFrom as Sparse;
+use rustix::io::Errno;
+
+use super::blocking;
+use super::replace::{Replacer, is_unfinished, sync_parent};
+use crate::disk::{Disk, Kind, Space};
+
+/// Images and mount points of single files: nobody but the owner.
+const FILE_MODE: u32 = 0o600;
+
+#[derive(Default)]
+pub(super) struct RealDisk {
+    replacer: Arc<Replacer>,
+}
+
+fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => {
+            // The umask shall not decide the mode.
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+            sync_parent(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().ok_or(error)?;
+            create_dir_all(parent, mode)?;
+            create_dir_all(path, mode)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn create_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
+    sync_parent(path)?;
+    Ok(file)
+}
+
+fn create_sparse(path: &Path, length: u64) -> io::Result<()> {
+    let file = create_file(path)?;
+    if file.metadata()?.len() < length {
+        file.set_len(length)?;
+    }
+    file.sync_all()
+}
+
+/// Shares blocks if the filesystem can, else copies what is not a hole.
+fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
+        return Ok(());
+    }
+    let length = from.metadata()?.len();
+    to.set_len(length)?;
+    let mut position = 0;
+    while position < length {
+        let data = match rustix::fs::seek(&*from, Sparse::Data(position)) {
+            Ok(data) => data,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = rustix::fs::seek(&*from, Sparse::Hole(data))?;
+        from.seek(SeekFrom::Start(data))?;
+        to.seek(SeekFrom::Start(data))?;
+        io::copy(&mut Read::by_ref(from).take(end - data), to)?;
+        position = end;
+    }
+    Ok(())
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Ok(()) => sync_parent(path),
+        Err(error) if is_missing(path, &error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove_dir(path: &Path) -> io::Result<()> {
+    match fs::remove_dir(path) {
+        Ok(()) => sync_parent(path),
+        Err(error) if is_missing(path, &error) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && remove_unfinished(path)? => {
+            remove_dir(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A crash in the middle of a write must not keep its directory from ever being removed. True if any went.
+fn remove_unfinished(dir: &Path) -> io::Result<bool> {
+    let mut removed = false;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if is_unfinished(&entry.file_name().to_string_lossy()) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+            removed = true;
+        }
+    }
+    Ok(removed)
+}
+
+/// A path below something that is no directory is missing, too.
+fn is_missing(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::NotADirectory => fs::symlink_metadata(path).is_err(),
+        _ => false,
+    }
+}
+
+fn kind(path: &Path) -> io::Result<Option<Kind>> {
+    let file_type = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if is_missing(path, &error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(match file_type {
+        t if t.is_file() => Kind::File,
+        t if t.is_dir() => Kind::Dir,
+        t if t.is_symlink() => Kind::Symlink,
+        t if t.is_socket() => Kind::Socket,
+        t if t.is_block_device() => Kind::BlockDevice,
+        _ => Kind::Other,
+    }))
+}
+
+fn list(path: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !is_unfinished(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Runs `call` with an owned copy of the path on a thread made for waiting.
+async fn with<T: Send + 'static>(
+    path: &Path,
+    call: impl FnOnce(PathBuf) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let path = path.to_path_buf();
+    blocking(move || call(path)).await
+}
+
+#[async_trait]
+impl Disk for RealDisk {
+    async fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        with(path, fs::read).await
+    }
+
+    async fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+        let (replacer, content) = (self.replacer.clone(), content.to_vec());
+        with(path, move |path| replacer.replace(&path, mode, |file| file.write_all(&content))).await
+    }
+
+    async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()> {
+        with(path, move |path| create_dir_all(&path, mode)).await
+    }
+
+    async fn create_file(&self, path: &Path) -> io::Result<()> {
+        with(path, |path| create_file(&path).map(drop)).await
+    }
+
+    async fn create_sparse(&self, path: &Path, length: u64) -> io::Result<()> {
+        with(path, move |path| create_sparse(&path, length)).await
+    }
+
+    async fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (replacer, from) = (self.replacer.clone(), from.to_path_buf());
+        with(to, move |to| {
+            let mut from = File::open(from)?;
+            replacer.replace(&to, FILE_MODE, |file| copy_sparse(&mut from, file))
+        })
+        .await
+    }
+
+    async fn length(&self, path: &Path) -> io::Result<u64> {
+        with(path, |path| match fs::metadata(path)? {
+            metadata if metadata.is_file() => Ok(metadata.len()),
+            metadata if metadata.is_dir() => Err(Errno::ISDIR.into()),
+            _ => Err(Errno::INVAL.into()),
+        })
+        .await
+    }
+
+    async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        with(path, |path| remove_file(&path)).await
+    }
+
+    async fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        with(path, |path| remove_dir(&path)).await
+    }
+
+    async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {
+        let target = target.to_path_buf();
+        with(link, move |link| {
+            std::os::unix::fs::symlink(target, &link)?;
+            sync_parent(&link)
+        })
+        .await
+    }
+
+    async fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        with(path, |path| kind(&path)).await
+    }
+
+    async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        with(path, |path| list(&path)).await
+    }
+
+    async fn space(&self, path: &Path) -> io::Result<Space> {
+        with(path, |path| {
+            let stat = rustix::fs::statvfs(&path)?;
+            Ok(Space { total: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
+        })
+        .await
+    }
+}

@@ -1,0 +1,166 @@
+//! The first process inside a container: builds its world, starts the program, and buries the dead.
+//!
+//! It stays process 1, because the kernel does not deliver SIGTERM to a process 1 that has no handler for it:
+//! it waits for signals and passes them on. When it ends, the kernel ends everything else in the container.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use rustix::fs::Mode;
+use rustix::thread::CapabilitySet;
+
+use super::record::Record;
+use super::rootfs;
+use super::shim::Message;
+use crate::containers::ContainerSpec;
+use crate::kernel::KernelError;
+
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_HOME: &str = "/root";
+const LOG_MODE: u32 = 0o640;
+const UMASK: u32 = 0o022;
+/// One more than the highest capability any kernel knows today.
+const CAPABILITIES: u32 = 64;
+
+/// What a program may still do as root: the usual set of container runtimes, without making device nodes.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::AUDIT_WRITE);
+
+/// Runs as process 1 of a container, from its record directory. Returns the exit code of this process.
+pub fn init_main(dir: &Path) -> i32 {
+    let ended = match start(&Record::new(dir)) {
+        Ok(child) => supervise(&child),
+        Err(error) => return i32::from(tell(&Message::Failed(error)).is_err()),
+    };
+    match ended {
+        Ok(message) => i32::from(tell(&message).is_err()),
+        Err(error) => i32::from(tell(&Message::Failed(format!("container init: {error}"))).is_err()),
+    }
+}
+
+/// Everything up to the running program. The error text is what a person reads about the failed start.
+fn start(record: &Record) -> Result<Child, String> {
+    // Without its shim nobody would record how this container ends.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|e| text("tie init to its shim", &e.into()))?;
+    let spec = record.spec().map_err(|e| text("read the container's spec", &e))?;
+    let spec = spec.ok_or("read the container's spec: no such file")?;
+    let log = open_log(&spec.log).map_err(|e| text(&format!("open log `{}`", spec.log.display()), &e))?;
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS)
+        .map_err(|e| text("create namespaces", &e.into()))?;
+    rustix::system::sethostname(spec.hostname.as_bytes())
+        .map_err(|e| text(&format!("set host name `{}`", spec.hostname), &e.into()))?;
+    rootfs::build(record.dir(), &spec).map_err(|KernelError { what, why, .. }| format!("{what}: {why}"))?;
+    drop_capabilities().map_err(|e| text("drop capabilities", &e))?;
+    rustix::process::umask(Mode::from_raw_mode(UMASK));
+    spawn(&spec, &log)
+}
+
+fn open_log(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    OpenOptions::new().append(true).create(true).mode(LOG_MODE).open(path)
+}
+
+/// Takes from the bounding set, which limits what the program gets, but leaves init its own.
+fn drop_capabilities() -> io::Result<()> {
+    for bit in 0..CAPABILITIES {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        if KEPT.contains(capability) {
+            continue;
+        }
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // Unknown to this kernel.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+fn spawn(spec: &ContainerSpec, log: &File) -> Result<Child, String> {
+    let (program, args) = spec.argv.split_first().ok_or("the container has no command")?;
+    let dir = spec.working_dir.as_deref().unwrap_or(Path::new("/"));
+    if !dir.is_dir() {
+        return Err(format!("working directory `{}`: no such directory", dir.display()));
+    }
+    let output = || log.try_clone().map_err(|e| text("open log", &e));
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).stdout(output()?).stderr(output()?);
+    command.env_clear().env("PATH", DEFAULT_PATH).env("HOME", DEFAULT_HOME).env("HOSTNAME", &spec.hostname);
+    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+    SigSet::empty().thread_set_mask().map_err(|e| text("unblock signals", &e.into()))?;
+    command.spawn().map_err(|e| text(&format!("exec {program:?}"), &e))
+}
+
+/// Waits for the program, passing signals on to it and burying orphans meanwhile.
+fn supervise(child: &Child) -> io::Result<Message> {
+    let child = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    let signals = SigSet::all();
+    // Blocked signals wait for us. Nobody sends any before hearing that the program runs.
+    signals.thread_block()?;
+    tell(&Message::Started)?;
+    loop {
+        if let Some(ended) = bury(child)? {
+            return Ok(ended);
+        }
+        match signals.wait()? {
+            Signal::SIGCHLD => {}
+            signal => match kill(child, signal) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => return Err(errno.into()),
+            },
+        }
+    }
+}
+
+/// Buries all that have ended; says how the program ended if it is among them.
+fn bury(child: Pid) -> io::Result<Option<Message>> {
+    let mut ended = None;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == child => {
+                ended = Some(Message::Ended { code, signal: None });
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                let signal = signal as i32;
+                ended = Some(Message::Ended { code: 128 + signal, signal: Some(signal) });
+            }
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(ended),
+            Ok(_) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn tell(message: &Message) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    io::stdout().write_all(&line)?;
+    io::stdout().flush()
+}
+
+fn text(what: &str, error: &io::Error) -> String {
+    let KernelError { what, why, .. } = KernelError::io(what, error);
+    format!("{what}: {why}")
+}

@@ -1,0 +1,83 @@
+//! The kernel's door: each call, on the thread or in the program that does it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::loops::{self, Loops};
+use super::{blocking_kernel, formatting, mountinfo, mounts, probe, tools};
+use crate::kernel::{Content, Kernel, Mount, Result};
+
+#[derive(Default)]
+pub(super) struct RealKernel {
+    loops: Arc<Loops>,
+}
+
+#[async_trait]
+impl Kernel for RealKernel {
+    async fn mounts(&self) -> Result<Vec<Mount>> {
+        blocking_kernel(mountinfo::read).await
+    }
+
+    async fn mount_at(&self, target: &Path) -> Result<Option<Mount>> {
+        let target = target.to_path_buf();
+        blocking_kernel(move || mounts::mount_at(&target)).await
+    }
+
+    async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
+        let (device, target) = (device.to_path_buf(), target.to_path_buf());
+        let (fs_type, options) = (fs_type.to_string(), options.to_vec());
+        blocking_kernel(move || mounts::mount(&device, &target, &fs_type, &options)).await
+    }
+
+    async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        let (source, target) = (source.to_path_buf(), target.to_path_buf());
+        blocking_kernel(move || mounts::bind(&source, &target, read_only)).await
+    }
+
+    async fn unmount(&self, target: &Path) -> Result<()> {
+        let target = target.to_path_buf();
+        blocking_kernel(move || mounts::unmount(&target)).await
+    }
+
+    async fn loop_attach(&self, image: &Path, read_only: bool) -> Result<PathBuf> {
+        let (loops, image) = (self.loops.clone(), image.to_path_buf());
+        blocking_kernel(move || loops.attach(&image, read_only)).await
+    }
+
+    async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
+        let image = image.to_path_buf();
+        blocking_kernel(move || loops::find(&image)).await
+    }
+
+    async fn loop_detach(&self, device: &Path) -> Result<()> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || loops::detach(&device)).await
+    }
+
+    async fn loop_refresh(&self, device: &Path) -> Result<()> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || loops::refresh(&device)).await
+    }
+
+    async fn content(&self, device: &Path) -> Result<Content> {
+        Ok(probe::probe(device).await?.content)
+    }
+
+    async fn make_filesystem(&self, device: &Path, fs_type: &str, options: &[String]) -> Result<()> {
+        formatting::make(device.to_path_buf(), fs_type.to_string(), options.to_vec()).await
+    }
+
+    async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()> {
+        tools::check(device, fs_type).await
+    }
+
+    async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
+        tools::grow(device, target, fs_type).await
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        tools::find(name).is_some()
+    }
+}

@@ -1,0 +1,197 @@
+//! Loop devices. The kernel's own record in sysfs is the truth; nothing is remembered here.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+use super::{mounts, raw};
+use crate::kernel::{KernelError, Result};
+
+const CONTROL: &str = "/dev/loop-control";
+const BLOCK_DEVICES: &str = "/sys/block";
+const DEVICE_MODE: u32 = 0o660;
+/// Other processes may be faster to take a free device this often in a row.
+const ATTACH_TRIES: u32 = 64;
+/// A device stays in use for moments after its last user: a process being forked, a container being set up
+/// with a copy of all mounts. Waited for at most 100 × 5 ms.
+const DETACH_TRIES: u32 = 100;
+const DETACH_PAUSE: Duration = Duration::from_millis(5);
+
+/// Loop devices of this machine; attaching is one at a time, so that one image never gets two devices.
+#[derive(Default)]
+pub(super) struct Loops {
+    attaching: Mutex<()>,
+}
+
+impl Loops {
+    pub fn attach(&self, image: &Path, read_only: bool) -> Result<PathBuf> {
+        let what = || format!("attach `{}` to a loop device", image.display());
+        let io = |e: io::Error| KernelError::io(what(), &e);
+        let image = fs::canonicalize(image).map_err(io)?;
+        let _one_at_a_time = self.attaching.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = find(&image)? {
+            return adopt(&device, read_only).map(|()| device);
+        }
+        let backing = OpenOptions::new().read(true).write(!read_only).open(&image).map_err(io)?;
+        let control = open_control()?;
+        for _ in 0..ATTACH_TRIES {
+            let number = raw::loop_free(&control).map_err(|e| KernelError::errno(what(), e as i32))?;
+            let path = device_node(number).map_err(io)?;
+            // Opened for reading only, the kernel would make the device read-only.
+            let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
+            match configure(&device, &backing, read_only) {
+                Ok(()) => return Ok(path),
+                Err(Errno::EBUSY) => {}
+                Err(errno) => return Err(KernelError::errno(what(), errno as i32)),
+            }
+        }
+        Err(KernelError::errno(what(), Errno::EBUSY as i32))
+    }
+}
+
+/// Direct I/O keeps the data from being cached twice; not every filesystem below can do it.
+fn configure(device: &File, backing: &File, read_only: bool) -> std::result::Result<(), Errno> {
+    let flags = if read_only { raw::LO_FLAGS_READ_ONLY } else { 0 };
+    match raw::loop_configure(device, backing, flags | raw::LO_FLAGS_DIRECT_IO) {
+        Err(Errno::EINVAL) => raw::loop_configure(device, backing, flags),
+        result => result,
+    }
+}
+
+/// Takes over a device that has the image already.
+fn adopt(device: &Path, read_only: bool) -> Result<()> {
+    let what = format!("use `{}`", device.display());
+    let is_read_only = attribute(device, "ro").as_deref() == Some(b"1");
+    if is_read_only && !read_only {
+        return Err(KernelError::other(what, "the image is attached to it read-only"));
+    }
+    // An earlier detach may still wait for a last user; from now on the device shall stay.
+    if attribute(device, "loop/autoclear").as_deref() == Some(b"1") {
+        let file = File::open(device).map_err(|e| KernelError::io(&what, &e))?;
+        raw::loop_keep(&file).map_err(|errno| KernelError::errno(&what, errno as i32))?;
+    }
+    Ok(())
+}
+
+/// The device that has this image as its backing file.
+pub(super) fn find(image: &Path) -> Result<Option<PathBuf>> {
+    let failed = |e: io::Error| KernelError::io(format!("list `{BLOCK_DEVICES}`"), &e);
+    // A deleted image has no canonical path; its devices show the path it had.
+    let (image, exists) = match fs::canonicalize(image) {
+        Ok(image) => (image, true),
+        Err(_) => (image.to_path_buf(), false),
+    };
+    for entry in fs::read_dir(BLOCK_DEVICES).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !name.as_bytes().starts_with(b"loop") {
+            continue;
+        }
+        let device = Path::new("/dev").join(&name);
+        match backing_file(&device) {
+            // A deleted file with the path of an existing one is a different file.
+            Some(backing) if backing.path == image && backing.deleted != exists => return Ok(Some(device)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The image below a loop device, open for reading: proven to be that very file, not another at its path.
+pub(super) fn open_backing(device: &Path) -> Option<File> {
+    let backing = backing_file(device).filter(|backing| !backing.deleted)?;
+    let file = File::open(backing.path).ok()?;
+    let identity = raw::loop_identity(&File::open(device).ok()?).ok()?;
+    let metadata = file.metadata().ok()?;
+    (identity == (metadata.dev(), metadata.ino())).then_some(file)
+}
+
+pub(super) struct Backing {
+    pub path: PathBuf,
+    pub deleted: bool,
+}
+
+/// The file below a loop device; nothing for a device that is free or of another kind.
+pub(super) fn backing_file(device: &Path) -> Option<Backing> {
+    let bytes = attribute(device, "loop/backing_file")?;
+    let (bytes, deleted) = match bytes.strip_suffix(b" (deleted)") {
+        Some(bytes) => (bytes.to_vec(), true),
+        None => (bytes, false),
+    };
+    Some(Backing { path: OsString::from_vec(bytes).into(), deleted })
+}
+
+fn attribute(device: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = fs::read(Path::new(BLOCK_DEVICES).join(device.file_name()?).join(name)).ok()?;
+    value.pop_if(|byte| *byte == b'\n');
+    Some(value)
+}
+
+/// A mounted device is refused at once; one that is held for a moment only is waited for.
+pub(super) fn detach(device: &Path) -> Result<()> {
+    for _ in 0..DETACH_TRIES {
+        if backing_file(device).is_none() {
+            return Ok(());
+        }
+        match clear(device) {
+            Ok(()) | Err(Errno::ENXIO | Errno::ENOENT) => {}
+            Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
+            Err(errno) => return Err(detach_failed(device, errno)),
+        }
+        if backing_file(device).is_none() {
+            return Ok(());
+        }
+        std::thread::sleep(DETACH_PAUSE);
+    }
+    Err(detach_failed(device, Errno::EBUSY))
+}
+
+fn detach_failed(device: &Path, errno: Errno) -> KernelError {
+    KernelError::errno(format!("detach `{}`", device.display()), errno as i32)
+}
+
+/// Exclusive, because the kernel would otherwise accept the request for a mounted device and act on it later.
+fn clear(device: &Path) -> std::result::Result<(), Errno> {
+    let options = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(options).open(device);
+    let file = file.map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
+    raw::loop_clear(&file)
+}
+
+pub(super) fn refresh(device: &Path) -> Result<()> {
+    let what = || format!("refresh the size of `{}`", device.display());
+    let file = File::open(device).map_err(|e| KernelError::io(what(), &e))?;
+    raw::loop_set_capacity(&file).map_err(|errno| KernelError::errno(what(), errno as i32))
+}
+
+fn open_control() -> Result<File> {
+    let control = OpenOptions::new().read(true).write(true).open(CONTROL);
+    control.map_err(|e| KernelError::io(format!("open `{CONTROL}`"), &e))
+}
+
+/// Makes the device node where no udev does.
+fn device_node(number: u32) -> io::Result<PathBuf> {
+    let path = PathBuf::from(format!("/dev/loop{number}"));
+    if !path.exists() {
+        let device = attribute(&path, "dev").as_deref().and_then(device_number);
+        let device = device.ok_or_else(|| io::Error::other(format!("`{}` has no number", path.display())))?;
+        match mknodat(CWD, &path, FileType::BlockDevice, Mode::from_raw_mode(DEVICE_MODE), device) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(path)
+}
+
+/// `7:12`, as sysfs spells the number of a device.
+fn device_number(text: &[u8]) -> Option<u64> {
+    let (major, minor) = std::str::from_utf8(text).ok()?.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}

@@ -1,0 +1,142 @@
+//! mount(2), umount(2), and bind mounts that are read-only from the first moment.
+
+use std::ffi::CString;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, major, minor};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+
+use super::{mountinfo, raw};
+use crate::kernel::{KernelError, Mount, Result};
+
+/// Words of mount(8) and the flag each sets or, with `false`, clears.
+const FLAG_WORDS: [(&str, MountFlags, bool); 21] = [
+    ("ro", MountFlags::RDONLY, true),
+    ("rw", MountFlags::RDONLY, false),
+    ("nosuid", MountFlags::NOSUID, true),
+    ("suid", MountFlags::NOSUID, false),
+    ("nodev", MountFlags::NODEV, true),
+    ("dev", MountFlags::NODEV, false),
+    ("noexec", MountFlags::NOEXEC, true),
+    ("exec", MountFlags::NOEXEC, false),
+    ("sync", MountFlags::SYNCHRONOUS, true),
+    ("async", MountFlags::SYNCHRONOUS, false),
+    ("dirsync", MountFlags::DIRSYNC, true),
+    ("noatime", MountFlags::NOATIME, true),
+    ("atime", MountFlags::NOATIME, false),
+    ("nodiratime", MountFlags::NODIRATIME, true),
+    ("diratime", MountFlags::NODIRATIME, false),
+    ("relatime", MountFlags::RELATIME, true),
+    ("norelatime", MountFlags::RELATIME, false),
+    ("strictatime", MountFlags::STRICTATIME, true),
+    ("nostrictatime", MountFlags::STRICTATIME, false),
+    ("lazytime", MountFlags::LAZYTIME, true),
+    ("nolazytime", MountFlags::LAZYTIME, false),
+];
+
+/// Words for people and boot scripts, which the kernel does not know.
+const IGNORED_WORDS: [&str; 7] = ["defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser"];
+
+/// Words that ask for another operation than mounting a device.
+const REFUSED_WORDS: [&str; 5] = ["bind", "rbind", "remount", "move", "loop"];
+
+/// mount(8) words, split as mount(2) wants them; a later word wins over an earlier one.
+fn split_options(words: &[String]) -> std::result::Result<(MountFlags, String), String> {
+    let mut flags = MountFlags::empty();
+    let mut data = Vec::new();
+    for word in words.iter().flat_map(|words| words.split(',')).filter(|word| !word.is_empty()) {
+        if let Some((_, flag, on)) = FLAG_WORDS.iter().find(|(name, ..)| *name == word) {
+            flags.set(*flag, *on);
+        } else if REFUSED_WORDS.contains(&word) {
+            return Err(format!("option `{word}` does not go with mounting a device"));
+        } else if !IGNORED_WORDS.contains(&word) && !word.starts_with("x-") {
+            data.push(word);
+        }
+    }
+    Ok((flags, data.join(",")))
+}
+
+pub(super) fn mount(device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
+    let what = || format!("mount {fs_type} `{}` at `{}`", device.display(), target.display());
+    let (flags, data) = split_options(options).map_err(|why| KernelError::other(what(), why))?;
+    let data = CString::new(data).map_err(|_| KernelError::other(what(), "an option holds a zero byte"))?;
+    rustix::mount::mount(device, target, fs_type, flags, data.as_c_str())
+        .map_err(|errno| KernelError::errno(what(), errno.raw_os_error()))
+}
+
+/// Clones the mount aside, makes it read-only there, and only then puts it in place: nobody ever sees it
+/// writable, and a crash leaves either nothing or the whole.
+pub(super) fn bind(source: &Path, target: &Path, read_only: bool) -> Result<()> {
+    let failed = |errno: i32| {
+        KernelError::errno(format!("bind `{}` to `{}`", source.display(), target.display()), errno)
+    };
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = rustix::mount::open_tree(CWD, source, clone).map_err(|e| failed(e.raw_os_error()))?;
+    if read_only {
+        raw::set_read_only(&tree, false).map_err(|e| failed(e as i32))?;
+    }
+    rustix::mount::move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|e| failed(e.raw_os_error()))
+}
+
+/// Takes off the topmost mount. Never lazily: a device must be free when this has succeeded.
+pub(super) fn unmount(target: &Path) -> Result<()> {
+    match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(errno) => {
+            Err(KernelError::errno(format!("unmount `{}`", target.display()), errno.raw_os_error()))
+        }
+    }
+}
+
+/// Asks the kernel whether anything is mounted at the path before reading the whole table.
+pub(super) fn mount_at(target: &Path) -> Result<Option<Mount>> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    match rustix::fs::statx(CWD, target, flags, StatxFlags::TYPE) {
+        Ok(stat) => {
+            let known = stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+            if known && !stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+                return Ok(None);
+            }
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        // A broken mount fails its stat, and is in the table all the same.
+        Err(_) => {}
+    }
+    Ok(mountinfo::read()?.into_iter().rev().find(|mount| mount.target == target))
+}
+
+/// Whether a filesystem on this device is mounted where this process can see it.
+pub(super) fn is_mounted(device: &Path) -> Result<bool> {
+    let stat = rustix::fs::stat(device).map_err(|errno| {
+        KernelError::errno(format!("look at `{}`", device.display()), errno.raw_os_error())
+    })?;
+    let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
+    // The device itself may be bound somewhere, too; that is a mount of the filesystem it stands in.
+    Ok(mountinfo::read()?.iter().any(|mount| mount.device == number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_words_become_flags_and_data() {
+        let words =
+            |words: &[&str]| split_options(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(words(&[]), Ok((MountFlags::empty(), String::new())));
+        assert_eq!(words(&["ro", "noatime"]), Ok((MountFlags::RDONLY | MountFlags::NOATIME, String::new())));
+        assert_eq!(words(&["ro", "rw"]), Ok((MountFlags::empty(), String::new())));
+        assert_eq!(words(&["noload,nosuid"]), Ok((MountFlags::NOSUID, "noload".into())));
+        assert_eq!(
+            words(&["defaults", "_netdev", "x-a.b", "nouuid"]),
+            Ok((MountFlags::empty(), "nouuid".into()))
+        );
+        assert_eq!(
+            words(&["data=ordered", "errors=remount-ro"]).unwrap().1,
+            "data=ordered,errors=remount-ro"
+        );
+        assert!(words(&["bind"]).unwrap_err().contains("`bind`"));
+    }
+}

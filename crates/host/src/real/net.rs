@@ -1,0 +1,85 @@
+//! UNIX sockets.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use async_trait::async_trait;
+use rustix::fs::{CWD, RenameFlags};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+
+use super::watch;
+use crate::net::{BoxStream, DirEvent, Listener, Net};
+
+/// Only the owner may connect: whoever speaks CSI owns the machine's volumes.
+const SOCKET_MODE: u32 = 0o600;
+
+pub(super) struct RealNet;
+
+struct RealListener(UnixListener);
+
+#[async_trait]
+impl Listener for RealListener {
+    async fn accept(&mut self) -> io::Result<BoxStream> {
+        let (stream, _) = self.0.accept().await?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Makes room for a new socket: removes one that nobody answers on, and nothing else.
+async fn clear_stale(path: &Path) -> io::Result<()> {
+    let in_use = |why: &str| io::Error::new(io::ErrorKind::AddrInUse, format!("`{}` {why}", path.display()));
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(metadata) if !metadata.file_type().is_socket() => return Err(in_use("exists and is no socket")),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Ok(_) => Err(in_use("is served by another process")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Binds under a hidden name first: the socket appears at its path with its mode set and already listening.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let hidden = path.with_file_name(hidden_name(path));
+    let _ = fs::remove_file(&hidden);
+    let listener = UnixListener::bind(&hidden)?;
+    let placed = fs::set_permissions(&hidden, Permissions::from_mode(SOCKET_MODE)).and_then(|()| {
+        rustix::fs::renameat_with(CWD, &hidden, CWD, path, RenameFlags::NOREPLACE).map_err(Into::into)
+    });
+    if placed.is_err() {
+        let _ = fs::remove_file(&hidden);
+    }
+    placed.map(|()| listener)
+}
+
+/// Ignored by those who look for sockets, and taken over by the next try after a crash.
+fn hidden_name(path: &Path) -> OsString {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push("~");
+    name
+}
+
+#[async_trait]
+impl Net for RealNet {
+    async fn listen(&self, path: &Path) -> io::Result<Box<dyn Listener>> {
+        clear_stale(path).await?;
+        Ok(Box::new(RealListener(bind(path)?)))
+    }
+
+    async fn connect(&self, path: &Path) -> io::Result<BoxStream> {
+        Ok(Box::new(UnixStream::connect(path).await?))
+    }
+
+    async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {
+        watch::watch(dir).await
+    }
+}

@@ -1,0 +1,66 @@
+//! What a restart may lose: timers, events already told, the last words of gone nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+
+/// What is remembered of a volume on a node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Note {
+    pub(super) unwanted_since: Option<Timestamp>,
+    pub(super) told_waiting: bool,
+    pub(super) tell_attached: bool,
+    pub(super) told_error: Option<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Memory(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// By volume, then node.
+    notes: BTreeMap<String, BTreeMap<String, Note>>,
+    /// Volumes in use on nodes when they were deleted.
+    departed: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Memory {
+    pub(super) fn note(&self, volume: &str, node: &str) -> Note {
+        let state = self.lock();
+        state.notes.get(volume).and_then(|nodes| nodes.get(node)).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn change(&self, volume: &str, node: &str, change: impl FnOnce(&mut Note)) {
+        let mut state = self.lock();
+        change(state.notes.entry(volume.to_owned()).or_default().entry(node.to_owned()).or_default());
+    }
+
+    /// Keeps notes only for these nodes of a volume.
+    pub(super) fn keep<T>(&self, volume: &str, nodes: &BTreeMap<String, T>) {
+        let mut state = self.lock();
+        if let Some(notes) = state.notes.get_mut(volume) {
+            notes.retain(|node, _| nodes.contains_key(node));
+            if notes.is_empty() {
+                state.notes.remove(volume);
+            }
+        }
+    }
+
+    pub(super) fn departed(&self, node: &str, in_use: &[String]) {
+        self.lock().departed.insert(node.to_owned(), in_use.iter().cloned().collect());
+    }
+
+    pub(super) fn arrived(&self, node: &str) {
+        self.lock().departed.remove(node);
+    }
+
+    /// Whether a gone node may have a volume mounted. One that we never saw may have anything.
+    pub(super) fn in_use_when_gone(&self, node: &str, volume: &str) -> bool {
+        self.lock().departed.get(node).is_none_or(|in_use| in_use.contains(volume))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

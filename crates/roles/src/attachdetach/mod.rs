@@ -1,0 +1,43 @@
+//! kube-controller-manager's persistentvolume-attach-detach-controller: decides which volume belongs on which node.
+//!
+//! Desired: the volumes of pods that are bound to a node and have not ended. Actual: VolumeAttachments and
+//! `node.status.volumesAttached`. A world role, keyed by the unique name of a volume: one decision sees a volume on all
+//! its nodes, so that a single writer is never attached twice. Nodes of a shared volume are worked on side by side.
+//!
+//! | watches | writes |
+//! |---|---|
+//! | Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver | VolumeAttachment (create, delete), Node status (`volumesAttached`), events on pods |
+//!
+//! Promises:
+//! - ATT-2: a single-writer volume gets a second attachment only when the object of the first is gone, which the
+//!   external-attacher allows only after ControllerUnpublish. An attachment in any state blocks, attached or not.
+//! - ATT-3: an attachment is deleted only when the node does not list the volume in `volumesInUse`, or carries the
+//!   out-of-service taint, or has been unready or gone for the whole safety timer.
+//! - A volume is reported in `volumesAttached` only after `status.attached`, and the removal of the report is accepted
+//!   before the attachment is deleted.
+//!
+//! Why no live read of the node is needed before a detach: the kubelet publishes `volumesInUse` before it reads
+//! `volumesAttached`, and we take the report back before we read `volumesInUse` from the answer to that same write. Both
+//! fields live in one object, whose writes have one order, so one of the two sees the other.
+//!
+//! In memory are only timers, events already told, and the last words of nodes that are gone. After a restart the timers
+//! start anew, and a gone node counts as using everything.
+//!
+//! Differences from upstream: everything is pushed, nothing polls; an uncertain attachment of a single-writer volume
+//! blocks other nodes; handles may contain `^`; a lost attachment is noticed when its object changes, not after 60 s.
+//! Attachments whose volume object is gone are left alone, as upstream does. In-tree migration is not there.
+
+mod act;
+mod decide;
+mod memory;
+mod observe;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+mod wake;
+mod world;
+
+pub use decide::decide;
+pub use run::{Flags, run};
+pub use world::{Action, Attachment, Key, NodeState, Observed, OnNode, Report, Why};

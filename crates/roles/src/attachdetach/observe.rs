@@ -1,0 +1,161 @@
+//! Caches → one volume on all its nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_api::{Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
+use bowline_api::{keys, name, node, pod, volume};
+
+use super::run::Controller;
+use super::world::{Attachment, NodeState, Observed, OnNode, Report};
+use crate::indexes;
+
+impl Controller {
+    pub(super) fn see(&self, key: &str) -> Option<Observed> {
+        let (driver, handle) = name::split_unique_volume(key)?;
+        let volumes = self.volumes.indexed(indexes::VOLUMES_BY_UNIQUE_NAME, key);
+        let mut nodes = BTreeMap::new();
+        let here = |nodes: &mut BTreeMap<String, OnNode>, name: &str| {
+            nodes.entry(name.to_owned()).or_insert_with(|| self.see_node(key, name));
+        };
+        for object in &volumes {
+            if volume::attach_required(self.drivers.named(driver).as_deref()) {
+                for pod in self.pods_wanting(object) {
+                    let name = pod::node_name(&pod).to_owned();
+                    here(&mut nodes, &name);
+                    if let Some(on) = nodes.get_mut(&name) {
+                        on.volume = object.name().to_owned();
+                        on.pods.push(pod);
+                    }
+                }
+            }
+            let attachments = self.attachments.indexed(indexes::ATTACHMENTS_OF_VOLUME, object.name());
+            for attachment in attachments.into_iter().filter(|a| a.spec.attacher == driver) {
+                let name = attachment.spec.node_name.clone();
+                here(&mut nodes, &name);
+                if let Some(on) = nodes.get_mut(&name) {
+                    on.add_attachment(object, self.see_attachment(attachment, key));
+                }
+            }
+        }
+        for node in self.nodes.indexed(indexes::NODES_BY_ATTACHED_VOLUME, key) {
+            here(&mut nodes, node.name());
+        }
+        for (node, on) in nodes.iter_mut().filter(|(_, on)| on.attachment.is_none()) {
+            // An attachment under our name whose volume object is gone or was replaced.
+            let stray = self.attachments.named(&name::attachment(handle, driver, node));
+            on.attachment = stray.map(|object| self.see_attachment(object, key));
+        }
+        self.memory.keep(key, &nodes);
+        nodes.iter_mut().for_each(|(node, on)| self.recall(key, node, on));
+        let shared = volumes.iter().all(|v| volume::multi_attach(v));
+        (!nodes.is_empty()).then(|| Observed {
+            key: key.to_owned(),
+            shared,
+            force_after: self.force_after(),
+            nodes,
+        })
+    }
+
+    /// Pods that are bound to a node, have not ended, and use the claim that the volume is bound to.
+    fn pods_wanting(&self, object: &PersistentVolume) -> Vec<Arc<Pod>> {
+        let claim = volume::claim_ref(object).and_then(|reference| {
+            let key = ObjectKey::new(reference.namespace.clone()?, reference.name.clone()?);
+            let claim = self.claims.get(&key)?;
+            (reference.uid.as_deref() == Some(claim.uid())).then_some(claim)
+        });
+        let bound = |claim: &Arc<PersistentVolumeClaim>| {
+            volume::claim_phase(claim) == "Bound" && volume::claim_volume(claim) == object.name()
+        };
+        let Some(claim) = claim.filter(bound) else { return Vec::new() };
+        let pods = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.key().to_string());
+        let wants = |p: &Arc<Pod>| {
+            !pod::node_name(p).is_empty() && !pod::terminated(p) && indexes::may_use(p, &claim)
+        };
+        pods.into_iter().filter(wants).collect()
+    }
+
+    fn see_attachment(&self, object: Arc<VolumeAttachment>, key: &str) -> Attachment {
+        let expected = name::split_unique_volume(key)
+            .map(|(driver, handle)| name::attachment(handle, driver, &object.spec.node_name));
+        Attachment {
+            ours: expected.as_deref() == Some(object.name()),
+            deleting: object.deleting(),
+            attached: volume::attached(&object),
+            object,
+        }
+    }
+
+    fn see_node(&self, key: &str, name: &str) -> OnNode {
+        let object = self.nodes.named(name);
+        let in_use = match &object {
+            Some(node) => node::volumes_in_use(node).iter().any(|v| v == key),
+            None => self.memory.in_use_when_gone(name, key),
+        };
+        OnNode {
+            volume: String::new(),
+            node: object.as_deref().map_or(NodeState::Gone, node_state),
+            pods: Vec::new(),
+            attachment: None,
+            report: object.as_deref().map_or(Report::No, |node| self.reports.of(node, key)),
+            in_use,
+            unwanted_for: None,
+            told_waiting: false,
+            tell_attached: false,
+            untold_error: None,
+        }
+    }
+
+    /// Brings the memory up to date with what is seen, and adds what it knows.
+    fn recall(&self, key: &str, node: &str, on: &mut OnNode) {
+        let attached = on.attachment.as_ref().is_some_and(|a| a.attached);
+        let wanted = !on.pods.is_empty();
+        self.memory.change(key, node, |note| {
+            if wanted {
+                note.unwanted_since = None;
+                note.tell_attached |= !attached;
+            } else {
+                (note.told_waiting, note.tell_attached) = (false, false);
+            }
+        });
+        let note = self.memory.note(key, node);
+        let now = self.ports.host.clock.now();
+        let elapsed =
+            |since: jiff::Timestamp| Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        on.unwanted_for = note.unwanted_since.map(elapsed);
+        (on.told_waiting, on.tell_attached) = (note.told_waiting, note.tell_attached);
+        let error = on.attachment.as_ref().and_then(|a| attach_error(&a.object));
+        on.untold_error = error.filter(|error| note.told_error.as_ref() != Some(error)).map(message_of);
+    }
+}
+
+impl OnNode {
+    /// Of two attachments to one node, ours counts.
+    fn add_attachment(&mut self, object: &PersistentVolume, attachment: Attachment) {
+        if self.volume.is_empty() {
+            self.volume = object.name().to_owned();
+        }
+        if self.attachment.is_none() || attachment.ours {
+            self.attachment = Some(attachment);
+        }
+    }
+}
+
+fn node_state(node: &Node) -> NodeState {
+    if node.annotation(keys::CONTROLLER_MANAGED_ATTACH).is_none() {
+        return NodeState::Unmanaged;
+    }
+    NodeState::Managed { ready: node::ready(node), out_of_service: node::out_of_service(node) }
+}
+
+/// The driver's last error: its time tells two tries with the same message apart.
+pub(super) fn attach_error(attachment: &VolumeAttachment) -> Option<String> {
+    let error = attachment.status.as_ref()?.attach_error.as_ref()?;
+    let time = error.time.as_ref().map(|t| t.0.to_string()).unwrap_or_default();
+    Some(format!("{time}\n{}", error.message.as_deref().unwrap_or_default()))
+}
+
+fn message_of(error: String) -> String {
+    error.split_once('\n').map_or(error.clone(), |(_, message)| message.to_owned())
+}

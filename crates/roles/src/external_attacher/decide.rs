@@ -1,0 +1,98 @@
+//! The behaviour: attach what stands, detach what is being deleted, one step at a time.
+
+use bowline_api::Meta;
+use bowline_machinery::Step;
+
+use super::world::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
+
+type Decision = Step<Action, Why>;
+
+pub fn decide(seen: &Observed) -> Decision {
+    match seen {
+        Observed::Attachment(seen) if !seen.driver_publishes => trivial(seen),
+        Observed::Attachment(seen) if seen.deleting => detach(seen),
+        Observed::Attachment(seen) => attach(seen),
+        Observed::Volume(seen) => release(seen),
+    }
+}
+
+/// A driver without ControllerPublish: there is nothing to do, so it is done.
+fn trivial(seen: &Attachment) -> Decision {
+    if seen.attached { Step::Done } else { Step::Do(Action::MarkAttached) }
+}
+
+/// Volume finalizer, then finalizer and node id (ATT-1), then the driver, then the status.
+fn attach(seen: &Attachment) -> Decision {
+    if seen.attached {
+        return Step::Done;
+    }
+    let target = match &seen.source {
+        Source::Volume { object, deleting: true, .. } => {
+            return refuse(Why::VolumeDeleting(object.name().to_owned()));
+        }
+        Source::Volume { guarded: false, .. } => return Step::Do(Action::GuardVolume),
+        source => match target_of(source) {
+            Ok(target) => target,
+            Err(why) => return refuse(why),
+        },
+    };
+    if let Err(text) = &target.capability {
+        return refuse(Why::NoCapability(text.clone()));
+    }
+    // Only the CSINode counts here: an old annotation may name a machine that is gone.
+    let Some(node_id) = seen.node_id.clone() else {
+        return refuse(Why::NodeUnknown(seen.object.spec.node_name.clone()));
+    };
+    if !seen.guarded || seen.noted_node_id.as_ref() != Some(&node_id) {
+        return Step::Do(Action::Guard { node_id });
+    }
+    match seen.answer {
+        Answer::Published(_) => Step::Do(Action::MarkAttached),
+        Answer::None | Answer::Unpublished => Step::Do(Action::Publish { node_id }),
+    }
+}
+
+/// Without our finalizer it is detached already, whatever the status says. With it, the driver is asked even if no
+/// publish was ever seen to succeed: one may have.
+fn detach(seen: &Attachment) -> Decision {
+    match (seen.guarded, &seen.answer) {
+        // The finalizer goes first: with the status first, a crash in between would repeat the call.
+        (true, Answer::Unpublished) => Step::Do(Action::Unguard),
+        (false, Answer::Unpublished) if seen.attached => Step::Do(Action::MarkDetached),
+        (false, _) => Step::Done,
+        (true, Answer::None | Answer::Published(_)) => {
+            match (target_of(&seen.source), detach_node_id(seen)) {
+                (Err(why), _) => refuse(why),
+                (Ok(_), None) => refuse(Why::NodeUnknown(seen.object.spec.node_name.clone())),
+                (Ok(_), Some(node_id)) => Step::Do(Action::Unpublish { node_id }),
+            }
+        }
+    }
+}
+
+/// The node may be gone: then the annotation remembers what the driver called it.
+fn detach_node_id(seen: &Attachment) -> Option<String> {
+    seen.node_id.clone().or_else(|| seen.noted_node_id.clone())
+}
+
+/// Our finalizer on a volume goes when it is being deleted and no attachment of any driver names it.
+fn release(seen: &Volume) -> Decision {
+    if seen.guarded && seen.deleting && seen.attachments == 0 {
+        Step::Do(Action::UnguardVolume)
+    } else {
+        Step::Done
+    }
+}
+
+fn target_of(source: &Source) -> Result<&Target, Why> {
+    match source {
+        Source::Volume { target, .. } | Source::Inline(target) => Ok(target),
+        Source::Unclear => Err(Why::SourceUnclear),
+        Source::Missing(name) => Err(Why::VolumeMissing(name.clone())),
+        Source::Foreign(name) => Err(Why::VolumeForeign(name.clone())),
+    }
+}
+
+fn refuse(why: Why) -> Decision {
+    Step::Do(Action::Refuse(why))
+}

@@ -1,0 +1,29 @@
+//! kubernetes-csi/external-attacher (csi-attacher): asks a driver to attach and detach volumes.
+//!
+//! The attach/detach controller creates and deletes VolumeAttachments; this role carries them out for one driver.
+//!
+//! | watches | calls | writes |
+//! |---|---|---|
+//! | VolumeAttachment, PersistentVolume, CSINode | ControllerPublishVolume, ControllerUnpublishVolume | VolumeAttachment (finalizer, node-id annotation, status), PersistentVolume (finalizer) |
+//!
+//! Promise ATT-1: the finalizer and the node id stand on the attachment before ControllerPublish is sent, and the
+//! finalizer goes only after ControllerUnpublish was answered with success. So a deleted attachment object means
+//! that the volume is detached, whatever crashed in between.
+//!
+//! Nothing but the driver's last answer is kept in memory. If that is lost, the same call is repeated.
+//!
+//! Differences from upstream: a changed CSINode or a volume that appears wakes waiting attachments at once; a lost
+//! connection to the driver is made anew instead of ending the process; the ListVolumes reconciler
+//! (`--reconcile-sync`) and in-tree migration are not there.
+
+mod act;
+mod decide;
+mod observe;
+mod run;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use decide::decide;
+pub use run::{Flags, run};
+pub use world::{Action, Answer, Attachment, Key, Observed, Source, Target, Volume, Why};

@@ -1,0 +1,204 @@
+//! Flags, watches and the queue.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::{CSINode, Meta, PersistentVolume, VolumeAttachment, keys, volume};
+use bowline_machinery::capability::SingleNode;
+use bowline_machinery::csi::Driver;
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::reconcile::reconcile;
+use bowline_machinery::{
+    Cache, Change, EffectError, Effects, Identity, Keyed, Ports, Queue, RunError, Step, flags,
+};
+use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
+
+use super::act::Answers;
+use super::decide::decide;
+use super::world::{Action, Key, Observed, Why};
+use crate::indexes;
+
+/// Upstream's name in the journal.
+const COMPONENT: &str = "external-attacher";
+
+/// Flags with upstream's names and defaults.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Flags {
+    /// Socket of the CSI driver
+    #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
+    pub csi_address: PathBuf,
+    /// Deadline of each CSI call
+    #[arg(long, default_value = "15s", value_parser = flags::duration)]
+    pub timeout: Duration,
+    /// Attachments and volumes worked on at once
+    #[arg(long, default_value_t = 10)]
+    pub worker_threads: usize,
+    /// First delay after a failure; doubled with each further one
+    #[arg(long, default_value = "1s", value_parser = flags::duration)]
+    pub retry_interval_start: Duration,
+    /// Longest delay between two attempts
+    #[arg(long, default_value = "5m", value_parser = flags::duration)]
+    pub retry_interval_max: Duration,
+    /// Filesystem of volumes that name none
+    #[arg(long, default_value = "")]
+    pub default_fstype: String,
+}
+
+/// The role, as its steps see it.
+pub(super) struct Attacher {
+    pub(super) ports: Ports,
+    pub(super) flags: Flags,
+    pub(super) effects: Effects,
+    pub(super) driver: Driver,
+    pub(super) driver_name: String,
+    pub(super) finalizer: String,
+    pub(super) publishes: bool,
+    pub(super) publishes_read_only: bool,
+    pub(super) single_node: SingleNode,
+    pub(super) attachments: Cache<VolumeAttachment>,
+    pub(super) volumes: Cache<PersistentVolume>,
+    pub(super) nodes: Cache<CSINode>,
+    pub(super) answers: Answers,
+}
+
+/// Attaches and detaches for one driver until stopped.
+pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
+    let effects = ports.effects(COMPONENT);
+    let driver = Driver::at(&ports.host, &flags.csi_address);
+    let identity = Identity::ask(&driver, &effects, flags.timeout, &ports.stop).await;
+    let identity =
+        identity.map_err(|source| RunError::Effect { what: "ask the CSI driver who it is", source })?;
+    let Some(identity) = identity else { return Ok(()) };
+    let role = Arc::new(Attacher::new(ports.clone(), flags, effects, driver, &identity));
+
+    let backoff = Backoff { start: role.flags.retry_interval_start, max: role.flags.retry_interval_max };
+    let queue = Queue::new(backoff);
+    role.watch(&queue);
+    role.attachments.synced().await;
+    role.volumes.synced().await;
+    role.nodes.synced().await;
+    tracing::info!(driver = role.driver_name, publishes = role.publishes, "external-attacher started");
+    let workers = role.flags.worker_threads.max(1);
+    let work = move |key: Key| {
+        let role = role.clone();
+        async move { reconcile(role.as_ref(), &key).await }
+    };
+    queue.run(workers, ports.stop.clone(), work).await;
+    Ok(())
+}
+
+impl Attacher {
+    fn new(ports: Ports, flags: Flags, effects: Effects, driver: Driver, identity: &Identity) -> Self {
+        let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
+        Self {
+            attachments: ports.informers.of(),
+            volumes: ports.informers.of(),
+            nodes: ports.informers.of(),
+            finalizer: keys::attacher_finalizer(&identity.name),
+            publishes: identity.can(Rpc::PublishUnpublishVolume),
+            publishes_read_only: identity.can(Rpc::PublishReadonly),
+            single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
+            driver_name: identity.name.clone(),
+            answers: Answers::default(),
+            ports,
+            flags,
+            effects,
+            driver,
+        }
+    }
+
+    fn watch(self: &Arc<Self>, queue: &Queue<Key>) {
+        indexes::attachments(&self.attachments);
+        let (role, wake) = (self.clone(), queue.clone());
+        self.attachments.on_change(move |change| role.attachment_changed(change, &wake));
+        if !self.publishes {
+            return;
+        }
+        let (role, wake) = (self.clone(), queue.clone());
+        self.volumes.on_change(move |change| role.volume_changed(change, &wake));
+        let (role, wake) = (self.clone(), queue.clone());
+        self.nodes.on_change(move |change| role.node_changed(change, &wake));
+    }
+
+    fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Queue<Key>) {
+        let Some(attachment) = change.latest() else { return };
+        if attachment.spec.attacher == self.driver_name && !only_errors_differ(change) {
+            queue.add(Key::Attachment(attachment.name().to_owned()));
+        }
+        // The last attachment of any driver may have been what kept a volume.
+        if let (None, Some(name)) = (&change.new, volume::attachment_volume(attachment)) {
+            queue.add(Key::Volume(name.to_owned()));
+        }
+    }
+
+    fn volume_changed(&self, change: &Change<PersistentVolume>, queue: &Queue<Key>) {
+        let Some(volume) = &change.new else { return };
+        if volume.deleting() && volume.has_finalizer(&self.finalizer) {
+            queue.add(Key::Volume(volume.name().to_owned()));
+        }
+        if change.old.is_none() {
+            self.wake(indexes::ATTACHMENTS_OF_VOLUME, volume.name(), queue);
+        }
+    }
+
+    fn node_changed(&self, change: &Change<CSINode>, queue: &Queue<Key>) {
+        let id = |node: &Arc<CSINode>| {
+            node.spec.drivers.iter().find(|d| d.name == self.driver_name).map(|d| d.node_id.clone())
+        };
+        let (before, now) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
+        if let (Some(node), true) = (change.latest(), now.is_some() && before != now) {
+            self.wake(indexes::ATTACHMENTS_ON_NODE, node.name(), queue);
+        }
+    }
+
+    fn wake(&self, index: &str, value: &str, queue: &Queue<Key>) {
+        let ours = self.attachments.indexed(index, value).into_iter();
+        ours.filter(|a| a.spec.attacher == self.driver_name)
+            .for_each(|a| queue.add(Key::Attachment(a.name().to_owned())));
+    }
+}
+
+/// Our own notes of errors must not defeat the back-off that follows them.
+pub(super) fn only_errors_differ(change: &Change<VolumeAttachment>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return false };
+    let has_error = |a: &VolumeAttachment| {
+        a.status.as_ref().is_some_and(|s| s.attach_error.is_some() || s.detach_error.is_some())
+    };
+    let rest = |a: &VolumeAttachment| {
+        let mut rest = a.clone();
+        rest.metadata.managed_fields = None;
+        rest.metadata.resource_version = None;
+        let status = rest.status.get_or_insert_default();
+        (status.attach_error, status.detach_error) = (None, None);
+        rest
+    };
+    (has_error(old) || has_error(new)) && rest(old) == rest(new)
+}
+
+#[async_trait]
+impl Keyed for Attacher {
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(self.see(key))
+    }
+    fn decide(&self, seen: &Observed) -> Step<Action, Why> {
+        decide(seen)
+    }
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        self.perform(action, seen).await
+    }
+    async fn failed(&self, key: &Key, error: &EffectError) {
+        if let Key::Attachment(name) = key {
+            self.save_error(name, error).await;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Journeys on a real kernel: what was written is read back, and nothing is left.
+
+mod support;
+
+use bowline_api::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build};
+use bowline_drivers::local::NAME as DRIVER;
+use kube::{Api, Client};
+use support::Cluster;
+use support::objects::{create, delete, until, until_gone, until_phase};
+
+fn pods(client: &Client) -> Api<Pod> {
+    Api::namespaced(client.clone(), "default")
+}
+
+fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
+    Api::namespaced(client.clone(), "default")
+}
+
+/// Runs a pod to its successful end and removes it.
+async fn run_pod(client: &Client, pod: Pod) {
+    let name = pod.metadata.name.clone().expect("named");
+    create(&pods(client), &pod).await.expect("create pod");
+    let done = |p: Option<&Pod>| p.is_some_and(|p| matches!(bowline_api::pod::phase(p), "Succeeded" | "Failed"));
+    until(&pods(client), &name, "to end", done).await.expect("pod ends");
+    let ended = pods(client).get(&name).await.expect("get pod");
+    assert_eq!(bowline_api::pod::phase(&ended), "Succeeded", "{:?}", ended.status);
+    delete(&pods(client), &name).await.expect("delete pod");
+    until_gone(&pods(client), &name).await.expect("pod gone");
+}
+
+/// Deletes the claim and waits for volume and attachments to follow.
+async fn delete_claim(client: &Client, name: &str) {
+    let volume = claims(client).get(name).await.expect("get claim").spec.and_then(|s| s.volume_name).expect("bound");
+    delete(&claims(client), name).await.expect("delete claim");
+    until_gone(&claims(client), name).await.expect("claim gone");
+    until_gone::<PersistentVolume>(&Api::all(client.clone()), &volume).await.expect("volume gone");
+    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    assert_eq!(attachments.list(&Default::default()).await.expect("list attachments").items.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filesystems_keep_what_was_written() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    for fs_type in ["ext4", "xfs"] {
+        let class = build::class(fs_type, DRIVER).wait_for_consumer().fs_type(fs_type).build();
+        create::<StorageClass>(&Api::all(client.clone()), &class).await.expect("create class");
+        let claim = build::claim(fs_type).class(fs_type).size("512Mi").build();
+        create(&claims(&client), &claim).await.expect("create claim");
+
+        let script = "echo kept > /data/file && stat -f -c %T /data > /data/type && sync";
+        run_pod(&client, build::pod("writer").shell(script).mount(fs_type, "/data").build()).await;
+        assert_eq!(cluster.images().len(), 1);
+        let expected = if fs_type == "ext4" { "ext2/ext3" } else { "xfs" };
+        let script = format!("test $(cat /data/file) = kept && test $(cat /data/type) = {expected}");
+        run_pod(&client, build::pod("reader").shell(&script).mount(fs_type, "/data").build()).await;
+
+        delete_claim(&client, fs_type).await;
+        assert_eq!(cluster.images().len(), 0, "policy Delete removes the image file");
+        cluster.assert_nothing_left();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_raw_device_is_presented_unformatted() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    create(&claims(&client), &build::claim("raw").block().size("64Mi").build()).await.expect("create claim");
+    let script = "test -b /dev/data && printf bytes | dd of=/dev/data bs=512 seek=3 conv=sync 2>/dev/null && sync";
+    run_pod(&client, build::pod("writer").shell(script).device("raw", "/dev/data").build()).await;
+    let script = "test $(dd if=/dev/data bs=512 skip=3 count=1 2>/dev/null | head -c 5) = bytes && \
+                  test $(dd if=/dev/data bs=512 count=1 2>/dev/null | tr -d '\\0' | wc -c) = 0";
+    run_pod(&client, build::pod("reader").shell(script).device("raw", "/dev/data").build()).await;
+    delete_claim(&client, "raw").await;
+    cluster.assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retain_keeps_the_volume() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let class = build::class("kept", DRIVER).reclaim("Retain").build();
+    create::<StorageClass>(&Api::all(client.clone()), &class).await.expect("create class");
+    create(&claims(&client), &build::claim("data").class("kept").size("64Mi").build()).await.expect("create claim");
+    let bound = |c: Option<&PersistentVolumeClaim>| c.is_some_and(|c| bowline_api::volume::claim_phase(c) == "Bound");
+    until(&claims(&client), "data", "Bound", bound).await.expect("bound without a pod: Immediate");
+    let volume = claims(&client).get("data").await.expect("get").spec.and_then(|s| s.volume_name).expect("bound");
+
+    delete(&claims(&client), "data").await.expect("delete claim");
+    until_gone(&claims(&client), "data").await.expect("claim gone");
+    let released = |v: Option<&PersistentVolume>| v.is_some_and(|v| bowline_api::volume::volume_phase(v) == "Released");
+    until(&Api::all(client.clone()), &volume, "Released", released).await.expect("released");
+    assert_eq!(cluster.images().len(), 1, "PROV-3: Retain never deletes");
+    cluster.assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_goes_on_where_it_stopped() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    create(&claims(&client), &build::claim("data").size("64Mi").build()).await.expect("create claim");
+    let script = "echo $$ >> /data/starts; exec sleep 3600";
+    let pod = build::pod("long").shell(script).mount("data", "/data").grace_seconds(1).restart_policy("Always");
+    create(&pods(&client), &pod.build()).await.expect("create pod");
+    until_phase(&client, "long", "Running").await.expect("running");
+    let container = |pod: &Pod| {
+        let status = pod.status.as_ref().and_then(|s| s.container_statuses.as_ref());
+        status.and_then(|all| all.first()).and_then(|c| c.container_id.clone()).expect("container id")
+    };
+    let before = container(&pods(&client).get("long").await.expect("get"));
+
+    // NODE-3: kill -9 disturbs no running pod.
+    cluster.restart().await;
+    let client = cluster.client().await;
+    until_phase(&client, "long", "Running").await.expect("still running");
+    assert_eq!(container(&pods(&client).get("long").await.expect("get")), before, "the same container");
+
+    // Ctrl-C leaves the machine clean; the next start brings the pod back.
+    assert!(cluster.interrupt().await, "Ctrl-C ends with success");
+    cluster.assert_nothing_left();
+    cluster.restart().await;
+    let client = cluster.client().await;
+    let another = move |p: Option<&Pod>| {
+        p.is_some_and(|p| {
+            let status = p.status.as_ref().and_then(|s| s.container_statuses.as_ref()).and_then(|all| all.first());
+            status.is_some_and(|c| {
+                c.container_id.as_ref().is_some_and(|id| *id != before)
+                    && c.state.as_ref().is_some_and(|s| s.running.is_some())
+            })
+        })
+    };
+    until(&pods(&client), "long", "to run again", another).await.expect("runs again");
+    delete(&pods(&client), "long").await.expect("delete pod");
+    until_gone(&pods(&client), "long").await.expect("pod gone");
+    delete_claim(&client, "data").await;
+    cluster.assert_nothing_left();
+}

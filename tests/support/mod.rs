@@ -1,0 +1,14 @@
+//! A real `bowline up` in a scratch directory, driven from outside like any cluster.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod cluster;
+pub mod machine;
+pub mod objects;
+
+pub use cluster::Cluster;
+
+use std::time::Duration;
+
+/// Longest wait for anything: generous for a loaded machine, never used up on a good run.
+pub const PATIENCE: Duration = Duration::from_secs(60);
