@@ -7,7 +7,6 @@ pub mod attachdetach;
 pub mod embedded;
 pub mod external_attacher;
 pub mod external_provisioner;
-pub mod index;
 pub mod indexes;
 pub mod kubelet;
 pub mod node_driver_registrar;

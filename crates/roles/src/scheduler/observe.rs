@@ -12,15 +12,14 @@ use bowline_api::{
 use bowline_machinery::{Cache, Informers};
 
 use super::world::{ClaimSeen, NodeSeen, Observed};
-use crate::index;
+use crate::indexes;
 
 /// Pods that are ours and have no node, under one value.
-pub(super) const UNSCHEDULED: &str = "unscheduled pods";
+pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
 /// Those among them that found no place, under one value.
-pub(super) const UNSCHEDULABLE: &str = "unschedulable pods";
-const CLAIMS_BY_SELECTED_NODE: &str = "unbound claims by selected node";
-const ATTACHMENTS_BY_NODE: &str = "attachments by node";
-const CAPACITIES_BY_CLASS: &str = "capacities by class";
+pub(super) const UNSCHEDULABLE: &str = "unschedulable-pods";
+const CLAIMS_BY_SELECTED_NODE: &str = "unbound-claims-by-selected-node";
+const CAPACITIES_BY_CLASS: &str = "capacities-by-class";
 /// The one value of an index that is a set.
 pub(super) const ALL: &str = "";
 
@@ -66,12 +65,11 @@ impl Sight {
     }
 
     fn add_indexes(&self) {
-        index::pods_by_claim(&self.pods);
-        index::pods_by_node(&self.pods);
-        index::claims_by_volume(&self.claims);
-        index::searching_claims_by_class(&self.claims);
-        index::volumes_by_claim(&self.volumes);
-        index::free_volumes_by_class(&self.volumes);
+        indexes::pods(&self.pods);
+        indexes::live_pods(&self.pods);
+        indexes::claims_to_bind(&self.claims);
+        indexes::volumes_to_bind(&self.volumes);
+        indexes::attachments(&self.attachments);
         self.pods.index(UNSCHEDULED, |p| in_set(unscheduled(p)));
         self.pods.index(UNSCHEDULABLE, |p| in_set(unscheduled(p) && pod::unschedulable(p)));
         self.claims.index(CLAIMS_BY_SELECTED_NODE, |claim| {
@@ -79,7 +77,6 @@ impl Sight {
             let node = claim.annotation(keys::SELECTED_NODE).filter(|_| unbound);
             node.map(String::from).into_iter().collect()
         });
-        self.attachments.index(ATTACHMENTS_BY_NODE, |a| vec![a.spec.node_name.clone()]);
         self.capacities.index(CAPACITIES_BY_CLASS, |c| vec![c.storage_class_name.clone()]);
     }
 
@@ -121,9 +118,9 @@ impl Sight {
     }
 
     fn candidates(&self, key: &ObjectKey, class: Option<&StorageClass>) -> Vec<Arc<PersistentVolume>> {
-        let mut found = self.volumes.indexed(index::VOLUMES_BY_CLAIM, &key.to_string());
+        let mut found = self.volumes.indexed(indexes::VOLUMES_BY_CLAIM, &key.to_string());
         let class = class.map(Meta::name).unwrap_or_default();
-        found.extend(self.volumes.indexed(index::FREE_VOLUMES_BY_CLASS, class));
+        found.extend(self.volumes.indexed(indexes::FREE_VOLUMES_BY_CLASS, class));
         found
     }
 
@@ -136,7 +133,7 @@ impl Sight {
 
     /// A pod with a node counts until it is gone or has run to its end, also while it is being deleted.
     fn other_user(&self, this: &Pod, claim: &ObjectKey) -> Option<String> {
-        let users = self.pods.indexed(index::PODS_BY_CLAIM, &claim.to_string());
+        let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.to_string());
         let counts = |user: &&Arc<Pod>| {
             !pod::node_name(user).is_empty()
                 && user.uid() != this.uid()
@@ -148,14 +145,14 @@ impl Sight {
     /// Pods on the node, and claims whose pods will follow: without those, a burst would all go to one node.
     fn node(&self, node: Arc<Node>, pod: &Pod, brings: &BTreeMap<String, BTreeSet<String>>) -> NodeSeen {
         let name = node.name();
-        let load = self.pods.indexed_len(index::PODS_BY_NODE, name)
+        let load = self.pods.indexed_len(indexes::LIVE_PODS_BY_NODE, name)
             + self.claims.indexed_len(CLAIMS_BY_SELECTED_NODE, name);
         NodeSeen { load, rooms: self.rooms(name, pod, brings), node }
     }
 
     /// Pods that use a claim and have no node.
     pub fn waiting_for(&self, claim: &ObjectKey) -> Vec<ObjectKey> {
-        let users = self.pods.indexed(index::PODS_BY_CLAIM, &claim.to_string());
+        let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.to_string());
         users.iter().filter(|user| unscheduled(user)).map(|user| user.key()).collect()
     }
 }

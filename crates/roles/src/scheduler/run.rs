@@ -13,7 +13,7 @@ use super::act::Hands;
 use super::decide;
 use super::observe::{ALL, Sight, UNSCHEDULABLE, UNSCHEDULED, unscheduled};
 use super::world::{Action, Observed, Why};
-use crate::index;
+use crate::indexes;
 
 const COMPONENT: &str = "default-scheduler";
 /// One at a time: a decision must see the binding before it, or two pods could share what only one may have.
@@ -155,12 +155,12 @@ fn wire_volumes(sight: &Sight, queue: &Queue<ObjectKey>) {
     let (to, seen) = (queue.clone(), sight.clone());
     sight.volumes.on_change(move |change: &Change<PersistentVolume>| {
         let Some(latest) = change.latest() else { return };
-        let referred = change.sides().filter_map(|side| volume::claim_ref(side)).map(index::reference_key);
-        let naming = seen.claims.indexed(index::CLAIMS_BY_VOLUME, latest.name());
+        let referred = change.sides().filter_map(|side| volume::claim_ref(side)).map(indexes::reference_key);
+        let naming = seen.claims.indexed(indexes::CLAIMS_BY_VOLUME, latest.name());
         for claim in referred.chain(naming.iter().map(|claim| claim.key())) {
             seen.waiting_for(&claim).into_iter().for_each(|pod| to.add(pod));
         }
-        if change.new.as_deref().is_some_and(index::is_free) {
+        if change.new.as_deref().is_some_and(indexes::is_free) {
             wake_searching(&seen, &to, volume::volume_class(latest));
         }
     });
@@ -168,7 +168,7 @@ fn wire_volumes(sight: &Sight, queue: &Queue<ObjectKey>) {
 
 /// Pods with claims of this class that have no volume yet.
 fn wake_searching(sight: &Sight, queue: &Queue<ObjectKey>, class: &str) {
-    for claim in sight.claims.indexed(index::SEARCHING_CLAIMS_BY_CLASS, class) {
+    for claim in sight.claims.indexed(indexes::SEARCHING_CLAIMS_BY_CLASS, class) {
         sight.waiting_for(&claim.key()).into_iter().for_each(|pod| queue.add(pod));
     }
 }

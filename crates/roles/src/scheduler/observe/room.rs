@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bowline_api::{Meta, ObjectKey, Pod, keys, pod, volume};
 
 use super::super::world::Room;
-use super::{ALL, ATTACHMENTS_BY_NODE, Sight, UNSCHEDULED};
-use crate::index;
+use super::{ALL, Sight, UNSCHEDULED};
+use crate::indexes;
 
 /// Volumes by driver.
 type Volumes = BTreeMap<String, BTreeSet<String>>;
@@ -45,12 +45,12 @@ impl Sight {
         let mut used = Volumes::new();
         let promised = self.pods.indexed(UNSCHEDULED, ALL).into_iter();
         let promised = promised.filter(|pod| pod.uid() != this.uid() && self.chose(pod, node));
-        for user in self.pods.indexed(index::PODS_BY_NODE, node).into_iter().chain(promised) {
+        for user in self.pods.indexed(indexes::LIVE_PODS_BY_NODE, node).into_iter().chain(promised) {
             for (driver, volumes) in self.volumes_of(&user) {
                 used.entry(driver).or_default().extend(volumes);
             }
         }
-        for attachment in self.attachments.indexed(ATTACHMENTS_BY_NODE, node) {
+        for attachment in self.attachments.indexed(indexes::ATTACHMENTS_ON_NODE, node) {
             let name = volume::attachment_volume(&attachment).unwrap_or_default();
             if let Some(source) = self.volumes.named(name).as_deref().and_then(volume::csi) {
                 used.entry(source.driver.clone()).or_default().insert(source.volume_handle.clone());
