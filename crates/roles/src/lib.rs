@@ -19,8 +19,11 @@ pub mod pvprotection;
 pub mod scheduler;
 pub mod volumemanager;
 
+use bowline_machinery::RunError;
+
 /// A role's flags as its command line would give them, for wiring roles together in one process.
-pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {
+pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, RunError> {
     let command = F::augment_args(clap::Command::new("role").no_binary_name(true));
-    F::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let matches = command.try_get_matches_from(arguments);
+    matches.and_then(|m| F::from_arg_matches(&m)).map_err(|error| RunError::Refused(error.to_string()))
 }
