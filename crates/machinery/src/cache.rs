@@ -68,14 +68,9 @@ impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
         let state =
             State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
-<<<<<<< HEAD
-        let synced = watch::channel(false).0;
-        Self { inner: Arc::new(Inner { state: RwLock::new(state), handlers: Mutex::default(), synced }) }
-=======
         let (synced, changes) = (watch::channel(false).0, watch::channel(0).0);
         let state = RwLock::new(state);
         Self { inner: Arc::new(Inner { state, handlers: Mutex::default(), synced, changes }) }
->>>>>>> main
     }
 }
 

@@ -152,13 +152,8 @@ impl Effects {
         let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
         match done {
             Ok(either) => {
-<<<<<<< HEAD
                 either
                     .either(|last| self.note_deletion(last), |_| self.informers.of::<K>().note_gone(object));
-=======
-                let cache = self.informers.of::<K>();
-                either.either(|left| cache.note_deletion(left), |_| cache.note_gone(object));
->>>>>>> main
                 Ok(())
             }
             Err(error) if error.not_found() => {

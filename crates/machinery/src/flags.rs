@@ -1,9 +1,6 @@
 //! Values of command-line flags as Go writes them.
 
-<<<<<<< HEAD
 use std::path::PathBuf;
-=======
->>>>>>> main
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -18,15 +15,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| wrong())
 }
 
-<<<<<<< HEAD
 /// Reads the address of a socket: an absolute path, or the same behind `unix://`.
 pub fn socket(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
     if path.is_absolute() { Ok(path) } else { Err(format!("`{text}` is not an absolute path of a socket")) }
 }
 
-=======
->>>>>>> main
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,11 +31,8 @@ mod tests {
         for (text, millis) in table {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-<<<<<<< HEAD
         assert_eq!(socket("unix:///run/csi/socket"), Ok("/run/csi/socket".into()));
         assert!(socket("csi.sock").is_err());
-=======
->>>>>>> main
         for text in ["10", "", "ten", "-1s", "1m30"] {
             assert!(duration(text).is_err(), "{text}");
         }
