@@ -103,3 +103,13 @@ pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
 pub fn attacher_finalizer(driver: &str) -> String {
     format!("{ATTACHER_FINALIZER_PREFIX}{}", crate::name::sanitized(driver))
 }
+
+/// The same as [`SELECTED_NODE`], as older schedulers wrote it.
+pub const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
+/// On a volume: the secret that ControllerModifyVolume needs.
+pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// Parameters that `--extra-create-metadata` adds for the driver.
+pub const CLAIM_NAME_PARAMETER: &str = "csi.storage.k8s.io/pvc/name";
+pub const CLAIM_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/pvc/namespace";
+pub const VOLUME_NAME_PARAMETER: &str = "csi.storage.k8s.io/pv/name";
