@@ -5,6 +5,7 @@
 
 pub mod attachdetach;
 pub mod external_attacher;
+pub mod external_provisioner;
 pub mod indexes;
 
 /// A role's flags as its command line would give them, for wiring roles together in one process.
