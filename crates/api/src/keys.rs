@@ -36,6 +36,13 @@ pub const CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-ma
 /// On a CSINode: in-tree plugins that CSI has replaced.
 pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
+/// On a volume: mount options, before the field existed.
+pub const MOUNT_OPTIONS_BETA: &str = "volume.beta.kubernetes.io/mount-options";
+/// On a token secret: the account it belongs to.
+pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+/// In `spec.finalizers` of a namespace: its content is still there.
+pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Keeps a claim while pods use it.
 pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Keeps a volume while it is bound.
@@ -64,6 +71,18 @@ pub const MIGRATED: [(&str, &str); 7] = [
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 pub const OS_LABEL: &str = "kubernetes.io/os";
 pub const ARCH_LABEL: &str = "kubernetes.io/arch";
+/// Label of a node; what follows is one of its roles.
+pub const NODE_ROLE_PREFIX: &str = "node-role.kubernetes.io/";
+/// Older label of a node whose value is its role.
+pub const NODE_ROLE: &str = "kubernetes.io/role";
+/// Node labels that got a new name, old one first: a volume's affinity may move from one to the other.
+pub const RENAMED_NODE_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", ARCH_LABEL),
+    ("beta.kubernetes.io/os", OS_LABEL),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+];
 /// Label of every namespace with its own name.
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
@@ -113,3 +132,7 @@ pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modif
 pub const CLAIM_NAME_PARAMETER: &str = "csi.storage.k8s.io/pvc/name";
 pub const CLAIM_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/pvc/namespace";
 pub const VOLUME_NAME_PARAMETER: &str = "csi.storage.k8s.io/pv/name";
+/// Value of [`MIGRATED_PLUGINS`]: sorted, as upstream writes it.
+pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume";
+/// Namespace of the leases by which nodes show that they live.
+pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";

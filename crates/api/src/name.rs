@@ -11,6 +11,7 @@ const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of low
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 fn lower_alnum(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
@@ -96,6 +97,24 @@ pub fn label_value_errors(text: &str) -> Vec<String> {
     errors
 }
 
+/// What is wrong with a key of a ConfigMap or Secret, which becomes a file name.
+pub fn config_key_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > SUBDOMAIN_MAX {
+        errors.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+    }
+    let shape = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    if text.is_empty() || !text.bytes().all(shape) {
+        errors.push(CONFIG_KEY_TEXT.into());
+    }
+    match text {
+        "." | ".." => errors.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => errors.push("must not start with '..'".into()),
+        _ => {}
+    }
+    errors
+}
+
 /// Upstream's rule for lease names and finalizers: anything but letters, digits and dashes becomes a dash.
 pub fn sanitized(text: &str) -> String {
     let mut name: String =
@@ -176,5 +195,11 @@ mod tests {
             assert!(!qualified_name_errors(bad).is_empty(), "{bad}");
         }
         assert!(label_value_errors("").is_empty() && !label_value_errors("a b").is_empty());
+        for good in ["a", ".a", "A_b-c.d"] {
+            assert_eq!(config_key_errors(good), Vec::<String>::new(), "{good}");
+        }
+        for bad in ["", "a/b", ".", "..", "..a"] {
+            assert_eq!(config_key_errors(bad).len(), 1, "{bad}");
+        }
     }
 }

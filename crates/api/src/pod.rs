@@ -1,6 +1,6 @@
 //! Readers of pods.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec, PodStatus, Volume};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus, Volume};
 
 use crate::meta::Meta;
 
@@ -49,4 +49,16 @@ fn running(status: &ContainerStatus) -> bool {
         .state
         .as_ref()
         .is_none_or(|s| s.running.is_some() || (s.waiting.is_none() && s.terminated.is_none()))
+}
+
+/// Whether the scheduler has looked at the pod and found no place for it.
+pub fn unschedulable(pod: &Pod) -> bool {
+    node_name(pod).is_empty() && condition(pod, POD_SCHEDULED).is_some_and(|c| c.status == "False")
+}
+
+/// The condition that says whether a pod has a node.
+pub const POD_SCHEDULED: &str = "PodScheduled";
+
+pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|c| c.type_ == type_)
 }

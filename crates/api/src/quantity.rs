@@ -76,6 +76,39 @@ pub fn sign_of(quantity: &Quantity) -> Result<std::cmp::Ordering, BadQuantity> {
     nanos(&quantity.0).map(|n| n.cmp(&0))
 }
 
+/// Which of two is larger; notation does not matter.
+pub fn compare(one: &Quantity, other: &Quantity) -> Result<std::cmp::Ordering, BadQuantity> {
+    Ok(nanos(&one.0)?.cmp(&nanos(&other.0)?))
+}
+
+/// The notation in which upstream hands a quantity back: the same kind of suffix, as large as is exact, no fraction.
+pub fn canonical(text: &str) -> Result<String, BadQuantity> {
+    let value = nanos(text)?;
+    let suffix = text.trim_start_matches(|c: char| "+-.".contains(c) || c.is_ascii_digit());
+    let bytes = value / NANO;
+    // Small or fractional values of a binary suffix would lose precision; they are shown in decimal.
+    let binary = suffix.ends_with('i') && value % NANO == 0 && bytes.abs() >= 1024;
+    if value == 0 {
+        return Ok("0".into());
+    }
+    if binary {
+        let fits = |shift: u32| bytes % (1i128 << shift) == 0;
+        let unit = BINARY.iter().rev().find(|(_, shift)| fits(*shift));
+        return Ok(unit.map_or(bytes.to_string(), |(name, shift)| format!("{}{name}", bytes >> shift)));
+    }
+    let exponential = suffix.len() > 1 && suffix.starts_with(['e', 'E']);
+    let (mut number, mut exponent) = (value, -9i32);
+    while number % 1000 == 0 && exponent < 18 {
+        (number, exponent) = (number / 1000, exponent + 3);
+    }
+    let suffix = match (exponential, exponent) {
+        (_, 0) => String::new(),
+        (true, _) => format!("e{exponent}"),
+        (false, _) => DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(name, _)| name).to_owned(),
+    };
+    Ok(format!("{number}{suffix}"))
+}
+
 /// Bytes in the shortest exact binary notation (`1Gi`, `1500Mi`, `1000`).
 pub fn quantity_of(bytes: i64) -> Quantity {
     for (name, shift) in BINARY.iter().rev() {
@@ -117,6 +150,41 @@ mod tests {
         for text in ["", "Gi", "1GiB", "1 Gi", "1..2", "ten", "1e", "9Ei", "1e99"] {
             assert_eq!(bytes_of(&Quantity(text.into())), Err(BadQuantity), "{text}");
         }
+    }
+
+    #[test]
+    fn canonical_as_upstream_hands_it_back() {
+        let table = [
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Gi", "512Mi"),
+            ("512Ki", "512Ki"),
+            ("1000", "1k"),
+            ("1500", "1500"),
+            ("1.5", "1500m"),
+            ("1000m", "1"),
+            ("0.5Ki", "512"),
+            ("1e3", "1e3"),
+            ("12E2", "1200"),
+            ("1073741824", "1073741824"),
+            ("0Gi", "0"),
+            ("+5G", "5G"),
+            ("-1Ki", "-1Ki"),
+            ("1E", "1E"),
+            ("100n", "100n"),
+        ];
+        for (text, want) in table {
+            assert_eq!(canonical(text).as_deref(), Ok(want), "{text}");
+        }
+        assert_eq!(canonical("ten"), Err(BadQuantity));
+    }
+
+    #[test]
+    fn compares_by_value() {
+        use std::cmp::Ordering;
+        let compare = |a: &str, b: &str| compare(&Quantity(a.into()), &Quantity(b.into()));
+        assert_eq!(compare("1Gi", "1024Mi"), Ok(Ordering::Equal));
+        assert_eq!(compare("1G", "1Gi"), Ok(Ordering::Less));
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Invalid {
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { reason: Reason::Required, field: field.into(), value: None, detail: detail.into() }
     }
+    #[expect(clippy::self_named_constructors, reason = "upstream's name for this error")]
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self {
             reason: Reason::Invalid,

@@ -2,5 +2,28 @@
 //!
 //! Reading order: `field` and `kinds` (what a kind is), `store` (how writes are ordered and kept), then the verbs.
 
+pub mod admission;
+pub mod certs;
+mod core;
+mod discovery;
 pub mod field;
+mod http;
 pub mod kinds;
+pub mod kubeconfig;
+mod metadata;
+mod output;
+mod patch;
+pub mod registry;
+mod selector;
+pub mod server;
+pub mod status;
+pub mod store;
+#[cfg(test)]
+mod testing;
+pub mod tls;
+mod verbs;
+
+pub use crate::http::body::Body;
+pub use registry::Registry;
+pub use server::Server;
+pub use store::Store;

@@ -92,7 +92,8 @@ pub trait Kernel: Send + Sync {
     async fn make_filesystem(&self, device: &Path, fs_type: &str, options: &[String]) -> Result<()>;
     /// Checks and repairs before use; uncorrected errors (bit 4) are an error.
     async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()>;
-    /// Grows the filesystem on `device`, mounted at `target`, to the size of its device.
+    /// Grows the filesystem on `device`, mounted at `target`, to the size of its device. ext4 also grows while
+    /// it is not mounted at all; while mounted it wants `CAP_SYS_RESOURCE`, and fails with `EPERM` without.
     async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()>;
     /// Whether a program can be run, e.g. `mkfs.ext4`.
     fn has_tool(&self, name: &str) -> bool;

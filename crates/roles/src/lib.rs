@@ -4,9 +4,20 @@
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
 pub mod attachdetach;
+pub mod embedded;
 pub mod external_attacher;
 pub mod external_provisioner;
 pub mod indexes;
+pub mod kubelet;
+pub mod node_driver_registrar;
+pub mod nodestatus;
+pub mod persistentvolume;
+pub mod pluginmanager;
+pub mod pods;
+pub mod pvcprotection;
+pub mod pvprotection;
+pub mod scheduler;
+pub mod volumemanager;
 
 /// A role's flags as its command line would give them, for wiring roles together in one process.
 pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {

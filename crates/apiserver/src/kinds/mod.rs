@@ -2,6 +2,32 @@
 //!
 //! Verbs, patches and watches know no kind; they go through [`Rules`].
 
+pub mod age;
+pub mod check;
+pub mod column;
+
+pub mod configmap;
+pub mod csidriver;
+pub mod csinode;
+pub mod csistoragecapacity;
+pub mod event;
+pub mod lease;
+pub mod namespace;
+pub mod node;
+pub mod persistentvolume;
+pub mod persistentvolumeclaim;
+pub mod pod;
+pub mod secret;
+pub mod serviceaccount;
+pub mod storageclass;
+pub mod volumeattachment;
+
+pub mod admission;
+pub mod register;
+
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -71,6 +97,10 @@ pub trait Rules: Send + Sync + 'static {
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
 
+    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
+    /// ([`check::quantities::accept_numbers`]).
+    const QUANTITIES: &'static [&'static str] = &[];
+
     /// Fills what the client left out. Runs on every create and update, before validation.
     fn default_fields(_object: &mut Self::Object) {}
     /// Drops what a client may not set on create (status, …) and sets initial values.
@@ -96,6 +126,11 @@ pub trait Rules: Send + Sync + 'static {
     /// `requested` is what the client asked for with gracePeriodSeconds.
     fn deletion(_object: &Self::Object, _requested: Option<i64>) -> Deletion {
         Deletion::Now
+    }
+
+    /// Why this object may not be deleted at all; the answer is 403 with this text.
+    fn delete_refusal(_object: &Self::Object) -> Option<&'static str> {
+        None
     }
 
     /// Table columns, without which a kind is printed as `Name, Created At`.

@@ -91,9 +91,7 @@ impl World {
         if read_only {
             return Err(KernelError::errno(what, Errno::EROFS as i32));
         }
-        if self.tree.table.shows(FsId::Image(ino)) {
-            return Err(KernelError::errno(what, Errno::EBUSY as i32));
-        }
+        // A mounted device always does.
         if content != Content::Empty {
             return Err(KernelError::other(what, format!("the device holds data: {content:?}")));
         }
@@ -106,7 +104,8 @@ impl World {
         let what = format!("grow the {fs_type} on `{}`", device.display());
         let Loop { ino, size, .. } = *self.attached(device, &what)?;
         let place = self.tree.place(target).map_err(|e| KernelError::io(&what, &e))?;
-        if place.fs != FsId::Image(ino) {
+        let offline = fs_type.starts_with("ext") && !self.tree.table.shows(FsId::Image(ino));
+        if place.fs != FsId::Image(ino) && !offline {
             return Err(KernelError::other(what, format!("it is not mounted at `{}`", target.display())));
         }
         if let Some(image) = self.tree.images.get_mut(&ino) {

@@ -59,11 +59,12 @@ impl RealContainers {
     /// Writes the record and runs a shim until it has written down how the start went. The shim goes on.
     async fn run_shim(&self, record: &Record, spec: &ContainerSpec) -> io::Result<Attempt> {
         let (prepared, spec) = (record.clone(), spec.clone());
-        if !blocking(move || prepare(&prepared, &spec)).await? {
+        if !blocking(move || prepared.prepare(&spec)).await? {
             return Ok(Attempt::Busy);
         }
         let mut command = Command::new(&self.shim);
-        command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/");
+        // The environment of this process may hold secrets, and is nobody's business in a container.
+        command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(false);
         let mut shim = command.spawn()?;
         if let Some(mut stdout) = shim.stdout.take() {
@@ -79,14 +80,6 @@ enum Attempt {
     Busy,
     /// The record tells, or else the end of this shim.
     Shim(Box<Child>),
-}
-
-/// False when a shim has the container already.
-fn prepare(record: &Record, spec: &ContainerSpec) -> io::Result<bool> {
-    if record.spec()?.is_some() && record.lock()?.is_none() {
-        return Ok(false);
-    }
-    record.prepare(spec).map(|()| true)
 }
 
 #[async_trait]

@@ -80,7 +80,7 @@ fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
 fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Ok(()) => sync_parent(path),
-        Err(error) if is_missing(&error) => Ok(()),
+        Err(error) if is_missing(path, &error) => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -88,7 +88,7 @@ fn remove_file(path: &Path) -> io::Result<()> {
 fn remove_dir(path: &Path) -> io::Result<()> {
     match fs::remove_dir(path) {
         Ok(()) => sync_parent(path),
-        Err(error) if is_missing(&error) => Ok(()),
+        Err(error) if is_missing(path, &error) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && remove_unfinished(path)? => {
             remove_dir(path)
         }
@@ -110,14 +110,18 @@ fn remove_unfinished(dir: &Path) -> io::Result<bool> {
 }
 
 /// A path below something that is no directory is missing, too.
-fn is_missing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(e) if e == Errno::NOENT.raw_os_error() || e == Errno::NOTDIR.raw_os_error())
+fn is_missing(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::NotADirectory => fs::symlink_metadata(path).is_err(),
+        _ => false,
+    }
 }
 
 fn kind(path: &Path) -> io::Result<Option<Kind>> {
     let file_type = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
-        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) if is_missing(path, &error) => return Ok(None),
         Err(error) => return Err(error),
     };
     Ok(Some(match file_type {

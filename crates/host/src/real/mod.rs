@@ -5,10 +5,12 @@
 mod clock;
 mod containers;
 mod disk;
+mod ext4;
 mod formatting;
 mod init;
 mod kernel;
 mod loops;
+mod machine;
 mod mountinfo;
 mod mounts;
 mod net;
@@ -27,6 +29,8 @@ mod watch;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub use machine::{hostname, is_root};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};

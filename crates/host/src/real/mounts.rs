@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, major, minor};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
@@ -105,6 +105,16 @@ pub(super) fn mount_at(target: &Path) -> Result<Option<Mount>> {
         Err(_) => {}
     }
     Ok(mountinfo::read()?.into_iter().rev().find(|mount| mount.target == target))
+}
+
+/// Whether a filesystem on this device is mounted where this process can see it.
+pub(super) fn is_mounted(device: &Path) -> Result<bool> {
+    let stat = rustix::fs::stat(device).map_err(|errno| {
+        KernelError::errno(format!("look at `{}`", device.display()), errno.raw_os_error())
+    })?;
+    let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
+    // The device itself may be bound somewhere, too; that is a mount of the filesystem it stands in.
+    Ok(mountinfo::read()?.iter().any(|mount| mount.device == number))
 }
 
 #[cfg(test)]

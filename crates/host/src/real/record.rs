@@ -55,10 +55,11 @@ impl Record {
         &self.dir
     }
 
-    /// Writes the spec of a container that has no shim. What is left of a failed start goes.
-    pub fn prepare(&self, spec: &ContainerSpec) -> io::Result<()> {
+    /// Writes the spec of a container that has no shim; false when it has one.
+    pub fn prepare(&self, spec: &ContainerSpec) -> io::Result<bool> {
         fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&self.dir)?;
-        self.write("spec.json", spec, Durable::No)
+        let Some(_lock) = self.lock()? else { return Ok(false) };
+        self.write("spec.json", spec, Durable::No).map(|()| true)
     }
 
     pub fn spec(&self) -> io::Result<Option<ContainerSpec>> {

@@ -5,6 +5,7 @@ use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
+use super::{blocking, blocking_kernel, ext4, mounts};
 use crate::kernel::{KernelError, Result};
 
 /// Where system programs live, whatever the PATH of this process is.
@@ -37,13 +38,22 @@ pub(super) async fn run(name: &str, args: &[&str]) -> Result<Output> {
 /// Runs a program that says by its exit code whether it worked.
 pub(super) async fn run_checked(what: &str, name: &str, args: &[&str]) -> Result<()> {
     let output = run(name, args).await?;
-    if output.status.success() { Ok(()) } else { Err(KernelError::other(what, complaint(&output))) }
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = complaint(&output);
+    // Callers can tell "never" from "try again" only by the errno.
+    let errno = why.contains("ermission denied").then_some(nix::libc::EPERM);
+    Err(KernelError { what: what.into(), why, errno })
 }
 
+/// How a program ended, and the end of what it said; fsck complains on its standard output.
 pub(super) fn complaint(output: &Output) -> String {
-    let start = output.stderr.len().saturating_sub(COMPLAINT_MAX);
-    let stderr = String::from_utf8_lossy(output.stderr.get(start..).unwrap_or_default());
-    format!("{}: {}", output.status, stderr.trim().replace('\n', "; "))
+    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let said = said.get(said.len().saturating_sub(COMPLAINT_MAX)..).unwrap_or_default();
+    let said = String::from_utf8_lossy(said);
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    format!("{}: {}", output.status, lines.join("; "))
 }
 
 /// Repairs what can be repaired without asking. The exit code is a set of bits, not a number to compare.
@@ -54,6 +64,10 @@ pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
         "xfs" | "btrfs" => return Ok(()),
         other => format!("fsck.{other}"),
     };
+    let path = device.to_path_buf();
+    if program == "fsck.ext4" && blocking(move || ext4::is_clean(&path)).await.unwrap_or(false) {
+        return Ok(());
+    }
     if find(&program).is_none() {
         tracing::warn!(program, device = %device.display(), "not checked: the program is missing");
         return Ok(());
@@ -72,13 +86,25 @@ pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
     }
 }
 
+/// With its filesystem mounted where possible. The kernel lets only those grow a mounted ext4 who have
+/// `CAP_SYS_RESOURCE`; without a mount nobody is asked, but a full check has to come first.
 pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<()> {
     let what = format!("grow the {fs_type} on `{}`", device.display());
+    let path = device.to_path_buf();
+    let mounted = blocking_kernel(move || mounts::is_mounted(&path)).await?;
     let (device, target) = (device.to_string_lossy(), target.to_string_lossy());
-    match fs_type {
-        "ext2" | "ext3" | "ext4" => run_checked(&what, "resize2fs", &[&device]).await,
-        "xfs" => run_checked(&what, "xfs_growfs", &["-d", &target]).await,
-        "btrfs" => run_checked(&what, "btrfs", &["filesystem", "resize", "max", &target]).await,
-        other => Err(KernelError::other(what, format!("nobody knows how to grow `{other}`"))),
+    match (fs_type, mounted) {
+        ("ext2" | "ext3" | "ext4", true) => run_checked(&what, "resize2fs", &[&device]).await,
+        ("ext2" | "ext3" | "ext4", false) => {
+            let output = run("fsck.ext4", &["-f", "-p", &device]).await?;
+            if output.status.code().is_none_or(|code| code & !FSCK_CORRECTED != 0) {
+                return Err(KernelError::other(what, complaint(&output)));
+            }
+            run_checked(&what, "resize2fs", &[&device]).await
+        }
+        ("xfs", true) => run_checked(&what, "xfs_growfs", &["-d", &target]).await,
+        ("btrfs", true) => run_checked(&what, "btrfs", &["filesystem", "resize", "max", &target]).await,
+        ("xfs" | "btrfs", false) => Err(KernelError::other(what, "it is not mounted")),
+        _ => Err(KernelError::other(what, format!("nobody knows how to grow `{fs_type}`"))),
     }
 }

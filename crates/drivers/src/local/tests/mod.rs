@@ -1,1 +1,15 @@
+//! The driver behind a real gRPC client, on a machine in memory.
 
+mod block;
+mod confinement;
+mod controller;
+mod crash;
+mod create;
+mod delete;
+mod doors;
+mod formatting;
+mod lost_answers;
+mod publish;
+mod restart;
+mod stage;
+mod world;

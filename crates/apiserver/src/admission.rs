@@ -1,0 +1,81 @@
+//! Admission: what the server itself changes in, or refuses of, an object beyond the rules of its kind.
+//!
+//! A plugin is registered with [`Registry::admit`](crate::registry::Registry::admit) and sees every create
+//! and update of every kind, in order of registration. Per write the steps are, as upstream has them:
+//!
+//! 1. the body is decoded and defaulted,
+//! 2. [`Admission::admit`] of every plugin may change the object,
+//! 3. metadata is filled in, `prepare_*` and `validate*` of the kind run,
+//! 4. [`Admission::validate`] of every plugin may refuse what is about to be stored.
+//!
+//! Plugins are synchronous and pure but for the lister, so a write never waits for anything but the disk.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    /// PUT and PATCH alike.
+    Update,
+}
+
+/// The write under way.
+#[derive(Debug, Clone, Copy)]
+pub struct AdmissionRequest<'a> {
+    pub operation: Operation,
+    /// Empty for the core group.
+    pub group: &'a str,
+    pub plural: &'a str,
+    pub kind: &'a str,
+    /// Empty for the main resource, else e.g. `status`.
+    pub subresource: &'a str,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: &'a str,
+    /// Empty on a create with `generateName`, until the name is made up in step 3.
+    pub name: &'a str,
+    /// What is stored now; absent on create.
+    pub old: Option<&'a Value>,
+    pub now: Timestamp,
+}
+
+impl AdmissionRequest<'_> {
+    /// Whether this is a write of the main resource of a kind.
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural && self.subresource.is_empty()
+    }
+}
+
+/// Other objects, as they are now. Objects come as JSON; decode them with `serde_json::from_value`.
+pub trait Lister {
+    /// `namespace` is empty for cluster-scoped kinds.
+    fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
+    /// All objects of a kind in order of namespace and name.
+    fn list(&self, group: &str, plural: &str) -> Vec<Value>;
+}
+
+/// One admission plugin.
+pub trait Admission: Send + Sync + 'static {
+    /// May change the object or refuse it, before metadata is filled and rules are checked.
+    fn admit(
+        &self,
+        _request: &AdmissionRequest<'_>,
+        _object: &mut Value,
+        _lister: &dyn Lister,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// May refuse what passed the rules of its kind.
+    fn validate(
+        &self,
+        _request: &AdmissionRequest<'_>,
+        _object: &Value,
+        _lister: &dyn Lister,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+}

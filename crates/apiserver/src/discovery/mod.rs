@@ -1,0 +1,114 @@
+//! What this server says of itself: groups, resources, OpenAPI, version, health.
+
+mod aggregated;
+mod openapi;
+mod plain;
+
+use http::header::CONTENT_TYPE;
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::http::accept::{self, MediaType};
+use crate::http::body::{Body, full};
+use crate::http::path::Path;
+use crate::registry::{KindInfo, Registry};
+use crate::status::Status;
+
+/// The version this server claims, for clients that compare.
+pub const GIT_VERSION: &str = "v1.36.0+bowline";
+
+/// Verbs of every resource, sorted as upstream sorts them.
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// Paths that need no credentials.
+pub fn is_public(path: &str) -> bool {
+    matches!(path.trim_matches('/'), "healthz" | "livez" | "readyz" | "version")
+        || ["/healthz/", "/livez/", "/readyz/"].iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// Answers everything that is not about a resource.
+pub fn run(
+    registry: &Registry,
+    method: &Method,
+    path: &Path,
+    accept: &str,
+) -> Result<Response<Body>, Status> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    let found = match path {
+        Path::CoreVersions if wants_aggregated(accept) => {
+            return Ok(aggregated::response(aggregated::groups(registry, true)));
+        }
+        Path::Groups if wants_aggregated(accept) => {
+            return Ok(aggregated::response(aggregated::groups(registry, false)));
+        }
+        Path::CoreVersions => Some(plain::core_versions()),
+        Path::Groups => Some(plain::groups(registry)),
+        Path::Group(group) => plain::group(registry, group),
+        Path::Resources { group, version } => plain::resources(registry, group, version),
+        Path::Other(path) => match path.split('/').collect::<Vec<_>>()[..] {
+            ["version"] => Some(version()),
+            ["healthz" | "livez" | "readyz", ..] => return Ok(text(StatusCode::OK, "ok")),
+            ["openapi", "v3"] => Some(openapi::index(registry)),
+            ["openapi", "v3", "api", version] => openapi::document(registry, "", version),
+            ["openapi", "v3", "apis", group, version] => openapi::document(registry, group, version),
+            ["openapi", "v2"] => return openapi::v2(accept),
+            _ => None,
+        },
+        Path::Resource(_) => None,
+    };
+    Ok(found.map_or_else(not_found, |value| json_response(&value)))
+}
+
+/// What upstream answers for a path or a group it has never heard of.
+pub fn not_found() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn wants_aggregated(header: &str) -> bool {
+    let first = accept::media_types(header).find(MediaType::is_json);
+    first.is_some_and(|media| aggregated::is_asked_for(&media))
+}
+
+fn text(code: StatusCode, body: &'static str) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = code;
+    let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+fn json_response(value: &Value) -> Response<Body> {
+    let mut response = Response::new(full(value.to_string()));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// Subresources of a kind: name, verbs, and the group, version and kind of what it takes.
+fn subresources(info: &KindInfo) -> Vec<(&'static str, Vec<&'static str>, [&'static str; 3])> {
+    let mut all = Vec::new();
+    if info.table.as_ref() == "pods" {
+        all.push(("binding", vec!["create"], ["", "v1", "Binding"]));
+    }
+    if info.status {
+        all.push(("status", STATUS_VERBS.to_vec(), [info.group, info.version, info.kind]));
+    }
+    all
+}

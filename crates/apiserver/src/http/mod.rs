@@ -1,0 +1,6 @@
+//! What arrives and what leaves: paths, queries, media types, bodies.
+
+pub mod accept;
+pub mod body;
+pub mod path;
+pub mod query;

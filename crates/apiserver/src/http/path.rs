@@ -1,0 +1,121 @@
+//! Which resource a path means.
+
+use super::query::decoded;
+
+/// A path below `/api/v1` or `/apis/group/version`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResourcePath {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    /// `None` for cluster-scoped resources and for lists over all namespaces.
+    pub namespace: Option<String>,
+    pub plural: String,
+    pub name: Option<String>,
+    pub subresource: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Path {
+    Resource(ResourcePath),
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/group`
+    Group(String),
+    /// `/api/v1`, `/apis/group/version`
+    Resources {
+        group: String,
+        version: String,
+    },
+    /// Anything else, without the leading slash.
+    Other(String),
+}
+
+/// Subresources of a namespace; any other third segment is a resource inside it.
+const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+pub fn parse(path: &str) -> Path {
+    let trimmed = path.trim_matches('/');
+    let segments: Vec<String> = trimmed.split('/').map(decoded).collect();
+    let all: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let other = || Path::Other(trimmed.to_owned());
+    match all[..] {
+        ["api"] => Path::CoreVersions,
+        ["apis"] => Path::Groups,
+        ["apis", group] => Path::Group(group.into()),
+        ["api", version] => Path::Resources { group: String::new(), version: version.into() },
+        ["apis", group, version] => Path::Resources { group: group.into(), version: version.into() },
+        ["api", version, ref rest @ ..] => resource("", version, rest).map_or_else(other, Path::Resource),
+        ["apis", group, version, ref rest @ ..] => {
+            resource(group, version, rest).map_or_else(other, Path::Resource)
+        }
+        _ => other(),
+    }
+}
+
+fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
+    let (namespace, rest) = match rest {
+        ["namespaces", _] => (None, rest),
+        ["namespaces", _, sub] if group.is_empty() && OF_NAMESPACES.contains(sub) => (None, rest),
+        ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
+        _ => (None, rest),
+    };
+    let (plural, name, subresource) = match *rest {
+        [plural] => (plural, None, None),
+        [plural, name] => (plural, Some(name), None),
+        [plural, name, sub] => (plural, Some(name), Some(sub)),
+        _ => return None,
+    };
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Some(ResourcePath {
+        group: group.into(),
+        version: version.into(),
+        namespace: owned(namespace),
+        plural: plural.into(),
+        name: owned(name),
+        subresource: owned(subresource),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let r = |group: &str, namespace: Option<&str>, rest: &str| {
+            let mut rest = rest.split('/').map(str::to_owned);
+            Path::Resource(ResourcePath {
+                group: group.into(),
+                version: "v1".into(),
+                namespace: namespace.map(str::to_owned),
+                plural: rest.next().unwrap(),
+                name: rest.next(),
+                subresource: rest.next(),
+            })
+        };
+        let cases = [
+            ("/api", Path::CoreVersions),
+            ("/apis/", Path::Groups),
+            ("/apis/storage.k8s.io", Path::Group("storage.k8s.io".into())),
+            ("/api/v1", Path::Resources { group: "".into(), version: "v1".into() }),
+            ("/api/v1/pods", r("", None, "pods")),
+            ("/api/v1/namespaces", r("", None, "namespaces")),
+            ("/api/v1/namespaces/a", r("", None, "namespaces/a")),
+            ("/api/v1/namespaces/a/status", r("", None, "namespaces/a/status")),
+            ("/api/v1/namespaces/a/pods", r("", Some("a"), "pods")),
+            ("/api/v1/namespaces/a/pods/b", r("", Some("a"), "pods/b")),
+            ("/api/v1/namespaces/a/pods/b/status", r("", Some("a"), "pods/b/status")),
+            ("/api/v1/persistentvolumes/b%20c", r("", None, "persistentvolumes/b c")),
+            ("/apis/storage.k8s.io/v1/storageclasses", r("storage.k8s.io", None, "storageclasses")),
+            ("/version", Path::Other("version".into())),
+            ("/", Path::Other("".into())),
+            ("/api/v1/a/b/c/d", Path::Other("api/v1/a/b/c/d".into())),
+        ];
+        for (path, want) in cases {
+            assert_eq!(parse(path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Rules that several kinds share. Each takes the path of the field and answers with what is wrong there.
+
+pub mod access_modes;
+pub mod names;
+pub mod paths;
+pub mod quantities;
+pub mod same;
+pub mod selectors;
+
+use serde_json::Value;
+
+use crate::field::{Invalid, Reason};
+
+/// Longer than `max` bytes. The value is not repeated.
+pub fn too_long(field: impl Into<String>, max: usize) -> Invalid {
+    let detail = format!("may not be more than {max} bytes");
+    Invalid { reason: Reason::TooLong, field: field.into(), value: None, detail }
+}
+
+/// Refers to something that is not there.
+pub fn not_found(field: impl Into<String>, value: &str) -> Invalid {
+    let value = Some(Value::from(value));
+    Invalid { reason: Reason::NotFound, field: field.into(), value, detail: String::new() }
+}
+
+/// Not among the supported values, which are listed in the order given.
+pub fn one_of(field: &str, value: &str, supported: &[&str]) -> Option<Invalid> {
+    if supported.contains(&value) {
+        return None;
+    }
+    let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+    let detail = format!("supported values: {}", listed.join(", "));
+    let value = Some(Value::from(value));
+    Some(Invalid { reason: Reason::NotSupported, field: field.into(), value, detail })
+}
+
+/// Like [`one_of`], for a field that defaults fill: empty is a missing value.
+pub fn required_one_of(field: &str, value: Option<&str>, supported: &[&str]) -> Option<Invalid> {
+    match value.unwrap_or_default() {
+        "" => Some(Invalid::required(field, "")),
+        value => one_of(field, value, supported),
+    }
+}
+
+/// Missing or empty text.
+pub fn required(field: &str, value: Option<&str>) -> Option<Invalid> {
+    value.unwrap_or_default().is_empty().then(|| Invalid::required(field, ""))
+}
+
+/// Below zero.
+pub fn non_negative(field: &str, value: i64) -> Option<Invalid> {
+    (value < 0).then(|| Invalid::invalid(field, value, "must be greater than or equal to 0"))
+}
+
+/// Wording of a number outside a range.
+pub fn range_text(low: i64, high: i64) -> String {
+    format!("must be between {low} and {high}, inclusive")
+}

@@ -1,0 +1,23 @@
+//! Paths in a container or on a node.
+
+use crate::field::Invalid;
+
+/// Whether a path climbs with `..`.
+pub fn climbs(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}
+
+pub fn no_backsteps(field: &str, path: &str) -> Option<Invalid> {
+    climbs(path).then(|| Invalid::invalid(field, path, "must not contain '..'"))
+}
+
+/// A path that stays below where it starts.
+pub fn descending(field: &str, path: &str) -> Vec<Invalid> {
+    let absolute = path.starts_with('/').then(|| Invalid::invalid(field, path, "must be a relative path"));
+    absolute.into_iter().chain(no_backsteps(field, path)).collect()
+}
+
+/// A path that must be there and may not climb.
+pub fn required(field: &str, path: &str) -> Option<Invalid> {
+    if path.is_empty() { Some(Invalid::required(field, "")) } else { no_backsteps(field, path) }
+}

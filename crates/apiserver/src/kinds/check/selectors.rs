@@ -1,0 +1,143 @@
+//! Label selectors, node selectors and topology terms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::names;
+use crate::field::Invalid;
+
+const BAD_OPERATOR: &str = "not a valid selector operator";
+
+pub fn labels(field: &str, labels: Option<&BTreeMap<String, String>>) -> Vec<Invalid> {
+    let each = |(key, value): (&String, &String)| {
+        names::qualified(field, key).into_iter().chain(names::label_value(field, value))
+    };
+    labels.into_iter().flatten().flat_map(each).collect()
+}
+
+pub fn label_selector(field: &str, selector: &LabelSelector) -> Vec<Invalid> {
+    let mut errors = labels(&format!("{field}.matchLabels"), selector.match_labels.as_ref());
+    for (index, rule) in selector.match_expressions.iter().flatten().enumerate() {
+        let at = format!("{field}.matchExpressions[{index}]");
+        let values = rule.values.as_deref().unwrap_or_default();
+        errors.extend(operator(&at, &rule.operator, values, false));
+        errors.extend(names::qualified(&format!("{at}.key"), &rule.key));
+        errors.extend(label_values(&at, values));
+    }
+    errors
+}
+
+fn label_values(field: &str, values: &[String]) -> Vec<Invalid> {
+    let one =
+        |(index, value): (usize, &String)| names::label_value(&format!("{field}.values[{index}]"), value);
+    values.iter().enumerate().flat_map(one).collect()
+}
+
+/// How many values each operator takes. Only node selectors compare numbers.
+fn operator(field: &str, operator: &str, values: &[String], numeric: bool) -> Option<Invalid> {
+    let at = format!("{field}.values");
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            Some(Invalid::required(at, "must be specified when `operator` is 'In' or 'NotIn'"))
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            Some(Invalid::forbidden(at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        }
+        "Gt" | "Lt" if numeric && values.len() != 1 => {
+            Some(Invalid::required(at, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => None,
+        "Gt" | "Lt" if numeric => None,
+        other => Some(Invalid::invalid(format!("{field}.operator"), other, BAD_OPERATOR)),
+    }
+}
+
+pub fn node_selector(field: &str, selector: &NodeSelector) -> Vec<Invalid> {
+    let at = format!("{field}.nodeSelectorTerms");
+    if selector.node_selector_terms.is_empty() {
+        return vec![Invalid::required(at, "must have at least one node selector term")];
+    }
+    let terms = selector.node_selector_terms.iter().enumerate();
+    terms.flat_map(|(index, term)| node_term(&format!("{at}[{index}]"), term)).collect()
+}
+
+fn node_term(field: &str, term: &NodeSelectorTerm) -> Vec<Invalid> {
+    let mut errors = Vec::new();
+    for (index, rule) in term.match_expressions.iter().flatten().enumerate() {
+        let at = format!("{field}.matchExpressions[{index}]");
+        let values = rule.values.as_deref().unwrap_or_default();
+        errors.extend(operator(&at, &rule.operator, values, true));
+        errors.extend(names::qualified(&format!("{at}.key"), &rule.key));
+        errors.extend(label_values(&at, values));
+    }
+    for (index, rule) in term.match_fields.iter().flatten().enumerate() {
+        errors.extend(node_field(&format!("{field}.matchFields[{index}]"), rule));
+    }
+    errors
+}
+
+/// Nodes can be matched by one field only, their name, and one value at a time.
+fn node_field(field: &str, rule: &NodeSelectorRequirement) -> Vec<Invalid> {
+    let values = rule.values.as_deref().unwrap_or_default();
+    let mut errors = Vec::new();
+    match rule.operator.as_str() {
+        "In" | "NotIn" if values.len() == 1 => {}
+        "In" | "NotIn" => errors.push(Invalid::required(
+            format!("{field}.values"),
+            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+        )),
+        other => errors.push(Invalid::invalid(format!("{field}.operator"), other, BAD_OPERATOR)),
+    }
+    if rule.key != "metadata.name" {
+        let key = rule.key.as_str();
+        errors.push(Invalid::invalid(format!("{field}.key"), key, "not a valid field selector key"));
+        return errors;
+    }
+    for (index, value) in values.iter().enumerate() {
+        errors.extend(names::subdomain(&format!("{field}.values[{index}]"), value));
+    }
+    errors
+}
+
+/// Terms of a class's `allowedTopologies`: no key twice in a term, no term twice.
+pub fn topology_terms(field: &str, terms: &[TopologySelectorTerm]) -> Vec<Invalid> {
+    let mut errors = Vec::new();
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    for (index, term) in terms.iter().enumerate() {
+        let at = format!("{field}[{index}].matchLabelExpressions");
+        let mut rules = BTreeMap::new();
+        for (index, rule) in term.match_label_expressions.iter().flatten().enumerate() {
+            let at = format!("{at}[{index}]");
+            errors.extend(topology_rule(&at, rule));
+            let values = rule.values.iter().map(String::as_str).collect();
+            if rules.insert(rule.key.as_str(), values).is_some() {
+                errors.push(Invalid::duplicate(format!("{at}.key"), rule.key.as_str()));
+            }
+        }
+        if seen.contains(&rules) {
+            errors.push(Invalid::duplicate(at, ""));
+        }
+        seen.push(rules);
+    }
+    errors
+}
+
+fn topology_rule(field: &str, rule: &TopologySelectorLabelRequirement) -> Vec<Invalid> {
+    let at = format!("{field}.values");
+    let mut errors = Vec::new();
+    if rule.values.is_empty() {
+        errors.push(Invalid::required(at.as_str(), ""));
+    }
+    for (index, value) in rule.values.iter().enumerate() {
+        if rule.values[..index].contains(value) {
+            errors.push(Invalid::duplicate(format!("{at}[{index}]"), value.as_str()));
+        }
+    }
+    errors.extend(names::qualified(&format!("{field}.key"), &rule.key));
+    errors
+}

@@ -1,0 +1,146 @@
+//! Pod: containers that run together on one node.
+//!
+//! `defaults`; what may be asked for: `spec`, `volumes`, `containers`, `mounts`; what may change: `update`, `status`;
+//! `qos`: the class that follows from resources; `cells`: what `kubectl get` shows.
+
+mod cells;
+mod containers;
+mod defaults;
+mod mounts;
+mod qos;
+mod spec;
+mod status;
+mod update;
+mod volumes;
+
+use bowline_api::{Meta, Pod, pod};
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use serde_json::Value;
+
+use super::{Column, DeleteReply, Deletion, Names, Rules, column};
+use crate::field::Invalid;
+
+const COLUMNS: &[Column] = &[
+    column::NAME,
+    column::text("Ready", "How many of its containers are ready."),
+    column::text("Status", "What the containers do, in one word."),
+    column::text("Restarts", "How often containers were restarted, and when last."),
+    column::AGE,
+    column::wide(column::text("IP", "Address of the pod.")),
+    column::wide(column::text("Node", "Where the pod runs.")),
+    column::wide(column::text("Nominated Node", "Where room is being made for the pod.")),
+    column::wide(column::text("Readiness Gates", "How many of its gates are open.")),
+];
+
+pub struct PodRules;
+
+impl Rules for PodRules {
+    type Object = Pod;
+    const NAMES: Names = Names { plural: "pods", singular: "pod", short: &["po"], categories: &["all"] };
+    const NAMESPACED: bool = true;
+    const STATUS: bool = true;
+    const GENERATION: bool = true;
+    const DELETE_REPLY: DeleteReply = DeleteReply::Object;
+    const FIELD_LABELS: &'static [&'static str] = &[
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ];
+    const QUANTITIES: &'static [&'static str] = &[
+        "spec.containers.*.resources.requests.*",
+        "spec.containers.*.resources.limits.*",
+        "spec.initContainers.*.resources.requests.*",
+        "spec.initContainers.*.resources.limits.*",
+        "spec.resources.requests.*",
+        "spec.resources.limits.*",
+        "spec.overhead.*",
+        "spec.volumes.*.emptyDir.sizeLimit",
+        "spec.volumes.*.ephemeral.volumeClaimTemplate.spec.resources.requests.*",
+    ];
+
+    fn default_fields(pod: &mut Pod) {
+        defaults::fill(pod);
+    }
+
+    fn prepare_create(pod: &mut Pod, _now: jiff::Timestamp) {
+        let spec = pod.spec.get_or_insert_default();
+        let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        pod.status = Some(PodStatus {
+            phase: Some("Pending".into()),
+            qos_class: Some(qos::class(spec).into()),
+            conditions: gated.then(|| vec![gated_condition()]),
+            ..Default::default()
+        });
+    }
+
+    fn prepare_update(new: &mut Pod, old: &Pod) {
+        new.status = old.status.clone();
+    }
+
+    fn prepare_status(new: &mut Pod, old: &Pod, _now: jiff::Timestamp) {
+        status::prepare(new, old);
+    }
+
+    fn validate(pod: &Pod) -> Vec<Invalid> {
+        spec::errors(pod.name(), &pod.spec.clone().unwrap_or_default())
+    }
+
+    fn validate_update(new: &Pod, old: &Pod) -> Vec<Invalid> {
+        update::errors(&new.spec.clone().unwrap_or_default(), &old.spec.clone().unwrap_or_default())
+    }
+
+    fn validate_status(new: &Pod, old: &Pod) -> Vec<Invalid> {
+        status::errors(new, old)
+    }
+
+    /// Somebody has to stop the containers first, unless nobody runs them.
+    fn deletion(pod: &Pod, requested: Option<i64>) -> Deletion {
+        let own = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds);
+        let idle = pod::node_name(pod).is_empty() || matches!(pod::phase(pod), "Failed" | "Succeeded");
+        match requested.or(own).unwrap_or(0) {
+            _ if idle => Deletion::Now,
+            0 => Deletion::Now,
+            ..0 => Deletion::Graceful(1),
+            seconds => Deletion::Graceful(seconds),
+        }
+    }
+
+    fn columns() -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(pod: &Pod, now: jiff::Timestamp) -> Vec<Value> {
+        cells::cells(pod, now)
+    }
+
+    fn field_labels(pod: &Pod) -> Vec<(&'static str, String)> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let status = pod.status.clone().unwrap_or_default();
+        let values = [
+            spec.node_name.unwrap_or_default(),
+            spec.restart_policy.unwrap_or_default(),
+            spec.scheduler_name.unwrap_or_default(),
+            spec.service_account_name.unwrap_or_default(),
+            spec.host_network.unwrap_or(false).to_string(),
+            status.phase.clone().unwrap_or_default(),
+            cells::address(&status).to_owned(),
+            status.nominated_node_name.unwrap_or_default(),
+        ];
+        Self::FIELD_LABELS.iter().copied().zip(values).collect()
+    }
+}
+
+fn gated_condition() -> PodCondition {
+    PodCondition {
+        type_: "PodScheduled".into(),
+        status: "False".into(),
+        reason: Some("SchedulingGated".into()),
+        message: Some("Scheduling is blocked due to non-empty scheduling gates".into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,44 @@
+//! The part of metadata that belongs to the server.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::set;
+
+/// Metadata is there to be read, never to be set, and is not kept at all.
+const DROPPED: [&str; 2] = ["managedFields", "selfLink"];
+
+/// Whole seconds, as upstream writes times in metadata.
+pub fn timestamp(at: Timestamp) -> Value {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
+}
+
+/// A new object: identity and birth are the server's, whatever the client sent.
+pub fn fill_new(object: &mut Value, uid: String, now: Timestamp, generation: bool) {
+    for field in DROPPED {
+        set(object, field, None);
+    }
+    set(object, "deletionTimestamp", None);
+    set(object, "deletionGracePeriodSeconds", None);
+    set(object, "resourceVersion", None);
+    set(object, "uid", Some(uid.into()));
+    set(object, "creationTimestamp", Some(timestamp(now)));
+    set(object, "generation", generation.then(|| 1.into()));
+}
+
+/// An update: what the client left out stays, and what only the server sets stays in any case.
+pub fn carry_over(new: &mut Value, old: &Value) {
+    for field in DROPPED {
+        set(new, field, None);
+    }
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let kept = &old["metadata"][field];
+        if new["metadata"][field].is_null() && !kept.is_null() {
+            set(new, field, Some(kept.clone()));
+        }
+    }
+    let generation = &old["metadata"]["generation"];
+    set(new, "generation", (!generation.is_null()).then(|| generation.clone()));
+    let version = &old["metadata"]["resourceVersion"];
+    set(new, "resourceVersion", (!version.is_null()).then(|| version.clone()));
+}

@@ -1,0 +1,215 @@
+//! JSON patch (RFC 6902) with the leniency upstream's library has and its clients rely on:
+//! `replace` of an absent key adds it, and `test` for null passes on an absent key.
+
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// A path is not there, or a test failed.
+#[derive(Debug)]
+struct Inapplicable;
+
+pub fn apply(mut object: Value, operations: &Value) -> Result<Value, Status> {
+    let malformed = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
+    let operations = operations.as_array().ok_or_else(|| malformed("not a list of operations"))?;
+    for operation in operations {
+        let text = |field: &str| operation.get(field).and_then(Value::as_str);
+        let path = text("path").ok_or_else(|| malformed("an operation has no path"))?;
+        let from = || text("from").ok_or_else(|| malformed("an operation has no from"));
+        let value = || operation.get("value").cloned().ok_or_else(|| malformed("an operation has no value"));
+        let applied = match text("op").unwrap_or_default() {
+            "add" => add(&mut object, path, value()?),
+            "remove" => remove(&mut object, path).map(drop),
+            "replace" => replace(&mut object, path, value()?),
+            "move" => {
+                let from = from()?;
+                remove(&mut object, from).and_then(|moved| add(&mut object, path, moved))
+            }
+            "copy" => {
+                let copied = find(&object, from()?).cloned().ok_or(Inapplicable);
+                copied.and_then(|copied| add(&mut object, path, copied))
+            }
+            "test" => test(&object, path, operation.get("value").unwrap_or(&Value::Null)),
+            other => return Err(malformed(&format!("unknown operation {other:?}"))),
+        };
+        applied.map_err(|Inapplicable| Status::unprocessable())?;
+    }
+    Ok(object)
+}
+
+/// The unescaped segments of a pointer.
+fn segments(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
+}
+
+fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    segments(path).try_fold(object, |at, segment| match at {
+        Value::Object(map) => map.get(&segment),
+        Value::Array(list) => list.get(index(&segment, list.len())?),
+        _ => None,
+    })
+}
+
+/// The container a path points into, and its last segment; `None` for the whole document.
+fn place<'a>(object: &'a mut Value, path: &str) -> Result<Option<(&'a mut Value, String)>, Inapplicable> {
+    let mut all: Vec<String> = segments(path).collect();
+    let Some(last) = all.pop() else { return Ok(None) };
+    let parent = all.iter().try_fold(object, |at, segment| match at {
+        Value::Object(map) => map.get_mut(segment).ok_or(Inapplicable),
+        Value::Array(list) => {
+            let position = index(segment, list.len()).ok_or(Inapplicable)?;
+            list.get_mut(position).ok_or(Inapplicable)
+        }
+        _ => Err(Inapplicable),
+    })?;
+    Ok(Some((parent, last)))
+}
+
+/// Negative positions count from the end, as upstream's library allows.
+fn index(segment: &str, length: usize) -> Option<usize> {
+    match segment.strip_prefix('-') {
+        Some(back) => length.checked_sub(back.parse::<usize>().ok().filter(|n| *n > 0)?),
+        None => segment.parse().ok(),
+    }
+}
+
+fn add(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
+    match place(object, path)? {
+        None => *object = value,
+        Some((Value::Object(map), key)) => {
+            map.insert(key, value);
+        }
+        Some((Value::Array(list), key)) => {
+            let position =
+                if key == "-" { list.len() } else { index(&key, list.len()).ok_or(Inapplicable)? };
+            if position > list.len() {
+                return Err(Inapplicable);
+            }
+            list.insert(position, value);
+        }
+        Some(_) => return Err(Inapplicable),
+    }
+    Ok(())
+}
+
+fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
+    match place(object, path)? {
+        Some((Value::Array(list), key)) => {
+            let position = index(&key, list.len()).ok_or(Inapplicable)?;
+            *list.get_mut(position).ok_or(Inapplicable)? = value;
+            Ok(())
+        }
+        _ => add(object, path, value),
+    }
+}
+
+fn remove(object: &mut Value, path: &str) -> Result<Value, Inapplicable> {
+    match place(object, path)? {
+        Some((Value::Object(map), key)) => map.remove(&key).ok_or(Inapplicable),
+        Some((Value::Array(list), key)) => {
+            let position = index(&key, list.len()).filter(|p| *p < list.len()).ok_or(Inapplicable)?;
+            Ok(list.remove(position))
+        }
+        _ => Err(Inapplicable),
+    }
+}
+
+fn test(object: &Value, path: &str, value: &Value) -> Result<(), Inapplicable> {
+    if find(object, path).unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Inapplicable) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn op(op: &str, path: &str, value: Value) -> Value {
+        json!({"op": op, "path": path, "value": value})
+    }
+
+    #[test]
+    fn table() {
+        let object = json!({"metadata": {"finalizers": ["a", "b"], "annotations": {"x/y": "1", "t~e": "2"}}});
+        let meta = |finalizers: Value, annotations: Value| json!({"metadata": {"finalizers": finalizers, "annotations": annotations}});
+        let notes = json!({"x/y": "1", "t~e": "2"});
+        let cases = [
+            (
+                "add to the end",
+                vec![op("add", "/metadata/finalizers/-", json!("c"))],
+                Some(meta(json!(["a", "b", "c"]), notes.clone())),
+            ),
+            (
+                "insert",
+                vec![op("add", "/metadata/finalizers/1", json!("c"))],
+                Some(meta(json!(["a", "c", "b"]), notes.clone())),
+            ),
+            ("beyond the end", vec![op("add", "/metadata/finalizers/3", json!("c"))], None),
+            (
+                "remove by position",
+                vec![op("remove", "/metadata/finalizers/0", json!(null))],
+                Some(meta(json!(["b"]), notes.clone())),
+            ),
+            (
+                "remove the last",
+                vec![op("remove", "/metadata/finalizers/-1", json!(null))],
+                Some(meta(json!(["a"]), notes.clone())),
+            ),
+            ("remove what is not there", vec![op("remove", "/spec", json!(null))], None),
+            (
+                "escapes",
+                vec![
+                    op("replace", "/metadata/annotations/x~1y", json!("3")),
+                    op("remove", "/metadata/annotations/t~0e", json!(null)),
+                ],
+                Some(meta(json!(["a", "b"]), json!({"x/y": "3"}))),
+            ),
+            (
+                "replace an absent key",
+                vec![op("replace", "/metadata/annotations/new", json!("3"))],
+                Some(meta(json!(["a", "b"]), json!({"x/y": "1", "t~e": "2", "new": "3"}))),
+            ),
+            ("replace below an absent key", vec![op("replace", "/status/phase", json!("3"))], None),
+            ("replace an absent element", vec![op("replace", "/metadata/finalizers/2", json!("c"))], None),
+            ("test passes", vec![op("test", "/metadata/finalizers/0", json!("a"))], Some(object.clone())),
+            (
+                "test null on an absent key",
+                vec![op("test", "/metadata/labels", json!(null))],
+                Some(object.clone()),
+            ),
+            ("test fails", vec![op("test", "/metadata/finalizers/0", json!("b"))], None),
+            (
+                "move",
+                vec![
+                    json!({"op": "move", "from": "/metadata/finalizers/0", "path": "/metadata/finalizers/-"}),
+                ],
+                Some(meta(json!(["b", "a"]), notes.clone())),
+            ),
+            (
+                "copy",
+                vec![
+                    json!({"op": "copy", "from": "/metadata/finalizers/0", "path": "/metadata/finalizers/-"}),
+                ],
+                Some(meta(json!(["a", "b", "a"]), notes)),
+            ),
+        ];
+        for (name, operations, want) in cases {
+            let result = apply(object.clone(), &Value::Array(operations));
+            match want {
+                Some(want) => assert_eq!(result.unwrap(), want, "{name}"),
+                None => assert_eq!(result.unwrap_err(), Status::unprocessable(), "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_malformed_patch_is_a_bad_request() {
+        for patch in [
+            json!({}),
+            json!([{"op": "add"}]),
+            json!([{"op": "grow", "path": "/a"}]),
+            json!([{"op": "add", "path": "/a"}]),
+        ] {
+            assert_eq!(apply(json!({}), &patch).unwrap_err().code, 400, "{patch}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+use super::*;
+use serde_json::json;
+
+#[test]
+fn table() {
+    let cases = [
+        (
+            "fields merge",
+            json!({"spec": {"a": 1, "b": 2}}),
+            json!({"spec": {"b": 3}}),
+            json!({"spec": {"a": 1, "b": 3}}),
+        ),
+        (
+            "null deletes",
+            json!({"spec": {"a": 1, "b": 2}}),
+            json!({"spec": {"b": null}}),
+            json!({"spec": {"a": 1}}),
+        ),
+        (
+            "containers merge by name, their ports by number",
+            json!({"spec": {"containers": [{"name": "a", "image": "1", "ports": [{"containerPort": 80, "name": "x"}]}, {"name": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "image": "2", "ports": [{"containerPort": 80, "name": "y"}, {"containerPort": 81}]}]}}),
+            json!({"spec": {"containers": [{"name": "a", "image": "2", "ports": [{"containerPort": 80, "name": "y"}, {"containerPort": 81}]}, {"name": "b"}]}}),
+        ),
+        (
+            "an element is deleted",
+            json!({"spec": {"volumes": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"volumes": [{"name": "a", "$patch": "delete"}]}}),
+            json!({"spec": {"volumes": [{"name": "b"}]}}),
+        ),
+        (
+            "a list is replaced on request",
+            json!({"spec": {"volumes": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"volumes": [{"$patch": "replace"}, {"name": "c"}]}}),
+            json!({"spec": {"volumes": [{"name": "c"}]}}),
+        ),
+        (
+            "an object is replaced on request",
+            json!({"spec": {"a": 1, "b": 2}}),
+            json!({"spec": {"$patch": "replace", "c": 3}}),
+            json!({"spec": {"c": 3}}),
+        ),
+        (
+            "an object is deleted",
+            json!({"spec": {"a": {"b": 1}}}),
+            json!({"spec": {"a": {"$patch": "delete"}}}),
+            json!({"spec": {}}),
+        ),
+        (
+            "only the kept keys stay",
+            json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}),
+            json!({"spec": {"volumes": [{"name": "a", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}}),
+            json!({"spec": {"volumes": [{"name": "a", "hostPath": {"path": "/x"}}]}}),
+        ),
+        (
+            "finalizers are a set",
+            json!({"metadata": {"finalizers": ["a", "b"]}}),
+            json!({"metadata": {"finalizers": ["b", "c"]}}),
+            json!({"metadata": {"finalizers": ["a", "b", "c"]}}),
+        ),
+        (
+            "members of a set are deleted",
+            json!({"metadata": {"finalizers": ["a", "b"]}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "$setElementOrder/finalizers": ["b"]}}),
+            json!({"metadata": {"finalizers": ["b"]}}),
+        ),
+        (
+            "tolerations and taints are replaced",
+            json!({"spec": {"tolerations": [{"key": "a"}], "taints": [{"key": "a", "effect": "NoExecute"}]}}),
+            json!({"spec": {"tolerations": [{"key": "b"}], "taints": []}}),
+            json!({"spec": {"tolerations": [{"key": "b"}], "taints": []}}),
+        ),
+        (
+            "conditions merge by type",
+            json!({"status": {"conditions": [{"type": "Resizing", "status": "True"}]}}),
+            json!({"status": {"conditions": [{"type": "Resizing", "status": "False"}, {"type": "X", "status": "True"}]}}),
+            json!({"status": {"conditions": [{"type": "Resizing", "status": "False"}, {"type": "X", "status": "True"}]}}),
+        ),
+        (
+            "an order is applied, with newcomers",
+            json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}], "containers": [{"name": "c"}]}}),
+            json!({"spec": {"containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}]}}),
+        ),
+        (
+            "secrets of a service account and drivers of a CSINode",
+            json!({"secrets": [{"name": "a"}], "spec": {"drivers": [{"name": "d", "nodeID": "1"}]}}),
+            json!({"secrets": [{"name": "b"}], "spec": {"drivers": [{"name": "d", "nodeID": "2"}]}}),
+            json!({"secrets": [{"name": "a"}, {"name": "b"}], "spec": {"drivers": [{"name": "d", "nodeID": "2"}]}}),
+        ),
+        (
+            "volumesAttached is replaced",
+            json!({"status": {"volumesAttached": [{"name": "a", "devicePath": ""}]}}),
+            json!({"status": {"volumesAttached": [{"name": "b", "devicePath": ""}]}}),
+            json!({"status": {"volumesAttached": [{"name": "b", "devicePath": ""}]}}),
+        ),
+        (
+            "owners merge by uid",
+            json!({"metadata": {"ownerReferences": [{"uid": "1", "name": "a"}]}}),
+            json!({"metadata": {"ownerReferences": [{"uid": "1", "$patch": "delete"}, {"uid": "2", "name": "b"}]}}),
+            json!({"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}]}}),
+        ),
+        (
+            "directives do not leak into new content",
+            json!({}),
+            json!({"spec": {"a": {"$retainKeys": ["x"], "x": 1, "y": null}}}),
+            json!({"spec": {"a": {"x": 1}}}),
+        ),
+    ];
+    for (name, object, patch, want) in cases {
+        assert_eq!(apply(object, &patch).unwrap(), want, "{name}");
+    }
+}
+
+#[test]
+fn a_missing_merge_key_is_refused() {
+    let patch = json!({"spec": {"containers": [{"image": "x"}]}});
+    assert_eq!(apply(json!({}), &patch).unwrap_err().code, 400);
+}

@@ -1,0 +1,195 @@
+//! Turns the typed [`Rules`] of a kind into calls on JSON, so that verbs need to know no kind.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::Resource as _;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::unknown::unknown_fields;
+use crate::field::Invalid;
+use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules};
+use crate::status::Resource;
+
+/// Everything about a kind that is not a function.
+#[derive(Debug, Clone)]
+pub struct KindInfo {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    /// `v1` or `group/version`.
+    pub api_version: &'static str,
+    /// Where objects are stored: `plural` or `plural.group`, whatever the version.
+    pub table: Arc<str>,
+    pub names: Names,
+    pub namespaced: bool,
+    pub status: bool,
+    pub unconditional_update: bool,
+    pub create_on_update: bool,
+    pub generation: bool,
+    pub delete_reply: DeleteReply,
+    pub columns: &'static [Column],
+    pub field_labels: &'static [&'static str],
+}
+
+impl KindInfo {
+    pub fn resource(&self) -> Resource<'static> {
+        Resource { group: self.group, plural: self.names.plural }
+    }
+}
+
+/// A body that passed its type.
+pub struct Decoded {
+    /// Defaulted, without unknown fields, with `apiVersion` and `kind`.
+    pub object: Value,
+    /// Paths of fields that were dropped.
+    pub unknown: Vec<String>,
+}
+
+/// An object ready to be stored, if there are no errors.
+pub struct Prepared {
+    pub object: Value,
+    pub errors: Vec<Invalid>,
+}
+
+/// Which part of an object a write is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    /// The assignment of a pod to a node, which the server itself makes.
+    Binding,
+}
+
+impl Part {
+    /// As it stands in a path.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Binding => "binding",
+        }
+    }
+}
+
+/// The rules of one kind on JSON. The error of a decoding step is its text.
+pub trait Kind: Send + Sync + 'static {
+    fn info(&self) -> &KindInfo;
+    fn decode(&self, input: &Value) -> Result<Decoded, String>;
+    fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String>;
+    fn prepare_update(&self, new: Value, old: &Value, part: Part, now: Timestamp)
+    -> Result<Prepared, String>;
+    fn name_errors(&self, name: &str) -> Vec<String>;
+    fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// Why this object may not be deleted at all.
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
+    fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
+    fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String>;
+}
+
+/// [`Kind`] for any [`Rules`].
+pub struct Erased<R> {
+    info: KindInfo,
+    rules: PhantomData<fn() -> R>,
+}
+
+impl<R: Rules> Erased<R> {
+    pub fn new() -> Self {
+        let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
+        let info = KindInfo {
+            group: R::Object::GROUP,
+            version: R::Object::VERSION,
+            kind: R::Object::KIND,
+            api_version: R::Object::API_VERSION,
+            table: resource.to_string().into(),
+            names: R::NAMES,
+            namespaced: R::NAMESPACED,
+            status: R::STATUS,
+            unconditional_update: R::UNCONDITIONAL_UPDATE,
+            create_on_update: R::CREATE_ON_UPDATE,
+            generation: R::GENERATION,
+            delete_reply: R::DELETE_REPLY,
+            columns: R::columns(),
+            field_labels: R::FIELD_LABELS,
+        };
+        Self { info, rules: PhantomData }
+    }
+
+    fn encode(object: &R::Object) -> Result<Value, String> {
+        serde_json::to_value(object).map_err(|error| error.to_string())
+    }
+}
+
+fn typed<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, String> {
+    T::deserialize(value).map_err(|error| error.to_string())
+}
+
+fn parsed<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| error.to_string())
+}
+
+impl<R: Rules> Kind for Erased<R> {
+    fn info(&self) -> &KindInfo {
+        &self.info
+    }
+
+    fn decode(&self, input: &Value) -> Result<Decoded, String> {
+        let mut object: R::Object = typed(input)?;
+        R::default_fields(&mut object);
+        let object = Self::encode(&object)?;
+        let unknown = unknown_fields(input, &object);
+        Ok(Decoded { object, unknown })
+    }
+
+    fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
+        let mut object: R::Object = typed(&object)?;
+        R::prepare_create(&mut object, now);
+        Ok(Prepared { errors: R::validate(&object), object: Self::encode(&object)? })
+    }
+
+    fn prepare_update(
+        &self,
+        new: Value,
+        old: &Value,
+        part: Part,
+        now: Timestamp,
+    ) -> Result<Prepared, String> {
+        let (mut new, old): (R::Object, R::Object) = (typed(&new)?, typed(old)?);
+        let errors = match part {
+            Part::Main => {
+                R::prepare_update(&mut new, &old);
+                let mut errors = R::validate(&new);
+                errors.extend(R::validate_update(&new, &old));
+                errors
+            }
+            Part::Status => {
+                R::prepare_status(&mut new, &old, now);
+                R::validate_status(&new, &old)
+            }
+            Part::Binding => Vec::new(),
+        };
+        Ok(Prepared { errors, object: Self::encode(&new)? })
+    }
+
+    fn name_errors(&self, name: &str) -> Vec<String> {
+        R::name_errors(name)
+    }
+
+    fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String> {
+        Ok(R::deletion(&typed(object)?, requested))
+    }
+
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
+        Ok(R::delete_refusal(&typed(object)?))
+    }
+
+    fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {
+        Ok(R::cells(&parsed(json)?, now))
+    }
+
+    fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String> {
+        Ok(R::field_labels(&parsed(json)?))
+    }
+}

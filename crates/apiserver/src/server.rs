@@ -1,0 +1,159 @@
+//! The API server as a `tower` service: the same for connections and for callers in this process.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bowline_host::{Clock, Random};
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, Method, Request, Response};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::discovery;
+use crate::http::accept::{self, MediaType};
+use crate::http::body::{self, Body};
+use crate::http::path::{self, Path, ResourcePath};
+use crate::http::query::Query;
+use crate::metadata;
+use crate::output;
+use crate::registry::Registry;
+use crate::status::Status;
+use crate::store::Store;
+use crate::verbs::{self, Call};
+
+/// Namespaces every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Who is on the other end of a connection; put into the extensions of its requests.
+///
+/// A request without this comes from inside the process and is trusted.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Whether it showed a client certificate of our authority.
+    pub authenticated: bool,
+    /// Ends its watches.
+    pub closing: CancellationToken,
+}
+
+/// The API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    core: Arc<Core>,
+}
+
+impl Server {
+    pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self { core: Arc::new(Core { store, registry, clock, random }) }
+    }
+
+    /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
+    pub async fn bootstrap(&self) -> Result<(), Status> {
+        let Some(kind) = self.core.registry.kind("", "v1", "namespaces").cloned() else { return Ok(()) };
+        for name in NAMESPACES {
+            let object = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            });
+            verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
+        }
+        verbs::resume(&self.core).await
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let answer = self.answer(request).await;
+        answer.unwrap_or_else(|status| output::status(&status))
+    }
+
+    async fn answer<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<Peer>();
+        if peer.is_some_and(|peer| !peer.authenticated) && !discovery::is_public(head.uri.path()) {
+            return Err(Status::unauthorized());
+        }
+        let closing = peer.map(|peer| peer.closing.clone()).unwrap_or_default();
+        let registry = &self.core.registry;
+        let resource = match path::parse(head.uri.path()) {
+            Path::Resource(resource) => resource,
+            other => {
+                let accept = header(&head.headers, ACCEPT);
+                return discovery::run(registry, &head.method, &other, accept.unwrap_or_default());
+            }
+        };
+        if !registry.has_group_version(&resource.group, &resource.version) {
+            return Ok(discovery::not_found());
+        }
+        let body = body::read(body).await?;
+        let resource = legacy_binding(resource, &head.method, &body);
+        let kind = registry
+            .kind(&resource.group, &resource.version, &resource.plural)
+            .ok_or_else(Status::no_such_resource)?;
+        let form = accept::form(header(&head.headers, ACCEPT))?;
+        let content_type = header(&head.headers, CONTENT_TYPE).unwrap_or_default();
+        let call = Call {
+            kind: kind.clone(),
+            namespace: resource.namespace,
+            name: resource.name,
+            subresource: resource.subresource,
+            query: Query::parse(head.uri.query().unwrap_or_default()),
+            form,
+            content_type: MediaType::parse(content_type).essence.to_owned(),
+            body,
+            closing,
+        };
+        let include = call.query.get("includeObject").to_owned();
+        let reply = verbs::run(&self.core, &head.method, call).await?;
+        Ok(output::reply(kind.as_ref(), form, &include, reply, self.core.clock.now()))
+    }
+}
+
+fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// `POST …/bindings` is the older spelling of `POST …/pods/<name>/binding`.
+fn legacy_binding(mut resource: ResourcePath, method: &Method, body: &[u8]) -> ResourcePath {
+    let legacy = resource.group.is_empty() && resource.plural == "bindings" && resource.name.is_none();
+    if legacy && *method == Method::POST {
+        let binding = body::parse(body).unwrap_or_default();
+        resource.plural = "pods".into();
+        resource.name = Some(metadata::name(&binding).to_owned());
+        resource.subresource = Some("binding".into());
+    }
+    resource
+}
+
+impl<B> tower::Service<Request<B>> for Server
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.handle(request).await) })
+    }
+}

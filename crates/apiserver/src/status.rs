@@ -1,0 +1,264 @@
+//! Answers that are not objects: the `Status` of the Kubernetes API, phrased as upstream phrases it.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::field::Invalid;
+
+/// An error (or the bare success of a delete) as it goes over the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    /// Upstream's machine-readable word, e.g. `NotFound`; empty where upstream has none.
+    pub reason: &'static str,
+    pub message: String,
+    pub details: Details,
+}
+
+/// What a Status is about.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Details {
+    pub name: String,
+    pub group: String,
+    /// A plural for most errors, a kind for `Invalid`: upstream mixes the two.
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    pub retry_after_seconds: u32,
+}
+
+/// One reason behind an error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cause {
+    pub reason: String,
+    pub message: String,
+    pub field: String,
+}
+
+/// Group and plural, written `plural.group` (`plural` alone in the core group).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource<'a> {
+    pub group: &'a str,
+    pub plural: &'a str,
+}
+
+impl std::fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.plural)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+impl Status {
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code: code.as_u16(), reason, message: message.into(), details: Details::default() }
+    }
+
+    fn about(mut self, resource: Resource<'_>, name: &str) -> Self {
+        self.details.group = resource.group.into();
+        self.details.kind = resource.plural.into();
+        self.details.name = name.into();
+        self
+    }
+
+    pub fn not_found(resource: Resource<'_>, name: &str) -> Self {
+        let message = format!("{resource} {name:?} not found");
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(resource, name)
+    }
+
+    pub fn already_exists(resource: Resource<'_>, name: &str) -> Self {
+        let message = format!("{resource} {name:?} already exists");
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// Another write came in between, or a precondition does not hold.
+    pub fn conflict(resource: Resource<'_>, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)
+    }
+
+    /// The usual conflict: the resourceVersion is not the latest.
+    pub fn modified(resource: Resource<'_>, name: &str) -> Self {
+        const WHY: &str =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, WHY)
+    }
+
+    pub fn forbidden(resource: Resource<'_>, name: &str, why: &str) -> Self {
+        let message = match (resource.plural, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{resource} is forbidden: {why}"),
+            _ => format!("{resource} {name:?} is forbidden: {why}"),
+        };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(resource, name)
+    }
+
+    /// Fields that break rules of their kind. `kind` is the kind, not the plural.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[Invalid]) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut message = format!("{qualified} {name:?} is invalid");
+        // Upstream folds repeated texts and brackets only what is left.
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match &texts[..] {
+            [] => {}
+            [one] => message.push_str(&format!(": {one}")),
+            many => message.push_str(&format!(": [{}]", many.join(", "))),
+        }
+        let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        status.details.group = group.into();
+        status.details.kind = kind.into();
+        status.details.name = name.into();
+        status.details.causes = errors
+            .iter()
+            .map(|e| Cause { reason: e.reason.code().into(), message: e.body(), field: e.field.clone() })
+            .collect();
+        status
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub fn method_not_allowed() -> Self {
+        const TEXT: &str = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", TEXT)
+    }
+
+    /// A resource, or a subresource, that this group and version does not have.
+    pub fn no_such_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// A watch or a page asks for history that is no longer kept.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// A resourceVersion that this server has not reached yet.
+    pub fn version_too_large(wanted: u64, current: u64) -> Self {
+        let text = format!("Too large resource version: {wanted}, current: {current}");
+        let mut status = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {text}"));
+        status.details.causes = vec![Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        }];
+        status.details.retry_after_seconds = 1;
+        status
+    }
+
+    pub fn internal(why: impl std::fmt::Display) -> Self {
+        let mut status = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {why}"),
+        );
+        status.details.causes =
+            vec![Cause { reason: String::new(), message: why.to_string(), field: String::new() }];
+        status
+    }
+
+    /// A patch that parses but cannot be applied; upstream hides the reason.
+    pub fn unprocessable() -> Self {
+        const TEXT: &str = "the server rejected our request due to an error in our request";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", TEXT)
+    }
+
+    /// What a delete answers for kinds that do not answer with the object.
+    pub fn deleted(resource: Resource<'_>, name: &str, uid: &str) -> Self {
+        let mut status = Self::new(StatusCode::OK, "", "").about(resource, name);
+        status.details.uid = uid.into();
+        status
+    }
+
+    pub fn is_success(&self) -> bool {
+        self.code < 400
+    }
+
+    /// The object of the wire.
+    pub fn to_json(&self) -> Value {
+        let mut out = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": if self.is_success() { "Success" } else { "Failure" },
+        });
+        if !self.message.is_empty() {
+            out["message"] = self.message.as_str().into();
+        }
+        if !self.reason.is_empty() {
+            out["reason"] = self.reason.into();
+        }
+        let details = self.details.to_json();
+        if self.reason != "BadRequest" || details != json!({}) {
+            out["details"] = details;
+        }
+        if !self.is_success() {
+            out["code"] = self.code.into();
+        }
+        out
+    }
+}
+
+impl Details {
+    fn to_json(&self) -> Value {
+        let mut out = json!({});
+        for (key, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                out[key] = text.as_str().into();
+            }
+        }
+        if !self.causes.is_empty() {
+            out["causes"] = self.causes.iter().map(Cause::to_json).collect();
+        }
+        if self.retry_after_seconds > 0 {
+            out["retryAfterSeconds"] = self.retry_after_seconds.into();
+        }
+        out
+    }
+}
+
+impl Cause {
+    fn to_json(&self) -> Value {
+        let mut out = json!({});
+        for (key, text) in [("reason", &self.reason), ("message", &self.message), ("field", &self.field)] {
+            if !text.is_empty() {
+                out[key] = text.as_str().into();
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

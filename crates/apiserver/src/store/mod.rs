@@ -1,0 +1,197 @@
+//! How writes are ordered and kept, and how readers and watchers see them.
+//!
+//! One [`sequencer`] orders all writes, hands out resourceVersions and makes them durable through a
+//! [`backend`]; only then does it publish them to the shared [`state`], from which gets, lists and
+//! [`watch`]es read. Nobody else writes the state, so what a reader sees is always durable (API-1, API-2).
+
+mod backend;
+mod directory;
+mod file;
+mod object;
+mod sequencer;
+mod snapshot;
+mod state;
+mod watch;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use bowline_api::ObjectKey;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+pub use backend::{Backend, Loaded, Record};
+pub use object::{Event, EventKind, Stored, frame};
+pub use snapshot::{Gone, Page};
+pub use state::Limits;
+pub use watch::Watcher;
+
+use sequencer::{Job, Sequencer};
+use state::Shared;
+
+/// Writes waiting for the sequencer; more callers than this wait in line.
+const QUEUE_MAX: usize = 4096;
+
+/// One compare-and-swap of one object.
+#[derive(Debug)]
+pub struct Write {
+    /// `plural` or `plural.group`.
+    pub resource: Arc<str>,
+    pub key: ObjectKey,
+    pub expect: Expect,
+    pub change: Change,
+}
+
+/// What must be true of the object for a write to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    Absent,
+    Version(u64),
+}
+
+#[derive(Debug)]
+pub enum Change {
+    /// The new state; its `metadata.resourceVersion` is set by the sequencer.
+    Put(Value),
+    Delete,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The object is not as expected; nothing was written.
+    #[error("the object is not at the expected version")]
+    Conflict { current: Option<Arc<Stored>> },
+    /// The disk refused; whether this write landed is known only after a restart.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("data directory {dir} is in use by another process{holder}")]
+    InUse { dir: String, holder: String },
+    #[error("data directory {dir} has format {found}; this version reads up to {known}")]
+    Newer { dir: String, found: String, known: u32 },
+    #[error("open data directory {dir}: {why}")]
+    Broken { dir: String, why: String },
+}
+
+/// The objects of a server. Cheap to clone; all clones see the same state.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    writer: Writer,
+}
+
+/// Where the sequencer runs.
+enum Writer {
+    /// In the caller: nothing to wait for, and deterministic on one thread.
+    Inline(Mutex<Sequencer>),
+    /// On its own thread, because it blocks on the disk. Both are taken apart on drop.
+    Thread { queue: Option<mpsc::Sender<Job>>, thread: Option<JoinHandle<()>> },
+}
+
+impl Store {
+    /// Keeps nothing beyond the process.
+    pub fn memory() -> Self {
+        Self::memory_with(Limits::default())
+    }
+
+    /// The same with another amount of history.
+    pub fn memory_with(limits: Limits) -> Self {
+        let shared = Arc::new(Shared::new(Loaded::default(), limits));
+        let sequencer = Sequencer::new(shared.clone(), Box::new(backend::Memory));
+        Self { inner: Arc::new(Inner { shared, writer: Writer::Inline(Mutex::new(sequencer)) }) }
+    }
+
+    /// Keeps everything in a directory, which is created if missing and locked while open. Blocks.
+    pub fn open_file(dir: &Path) -> Result<Self, OpenError> {
+        let (backend, loaded) = file::open(dir)?;
+        Self::on_thread(Box::new(backend), loaded)
+            .map_err(|error| OpenError::Broken { dir: dir.display().to_string(), why: error.to_string() })
+    }
+
+    /// A store on any blocking backend, with the sequencer on its own thread.
+    pub fn on_thread(backend: Box<dyn Backend>, loaded: Loaded) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::new(loaded, Limits::default()));
+        let mut sequencer = Sequencer::new(shared.clone(), backend);
+        let (queue, jobs) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("store".into()).spawn(move || sequencer.run(jobs))?;
+        let writer = Writer::Thread { queue: Some(queue), thread: Some(thread) };
+        Ok(Self { inner: Arc::new(Inner { shared, writer }) })
+    }
+
+    /// Writes one object; returns once it is durable and visible.
+    ///
+    /// A delete returns the state that was deleted, under the version of the deletion.
+    pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        match &self.inner.writer {
+            Writer::Inline(sequencer) => {
+                let mut sequencer = sequencer.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut results = sequencer.commit(vec![write]);
+                results.pop().unwrap_or_else(|| Err(stopped()))
+            }
+            Writer::Thread { queue, .. } => {
+                let (reply, answer) = oneshot::channel();
+                let queue = queue.as_ref().ok_or_else(stopped)?;
+                queue.send(Job { write, reply }).await.map_err(|_| stopped())?;
+                answer.await.map_err(|_| stopped())?
+            }
+        }
+    }
+
+    pub fn get(&self, resource: &str, key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.inner.shared.read().object(resource, key)
+    }
+
+    /// The latest resourceVersion: of the whole store, not of one kind.
+    pub fn version(&self) -> u64 {
+        self.inner.shared.read().version()
+    }
+
+    /// Up to `max` objects after a key, as they were at a version (now, if none is given).
+    pub fn page(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+        at: Option<u64>,
+        max: usize,
+    ) -> Result<Page, Gone> {
+        snapshot::page(&self.inner.shared.read(), resource, namespace, after, at, max)
+    }
+
+    /// Everything that happens to a kind after a version.
+    pub fn watch(&self, resource: &Arc<str>, after: u64) -> Result<Watcher, Gone> {
+        Watcher::new(self.inner.shared.clone(), resource.clone(), after)
+    }
+
+    /// Returns once the store has reached a version.
+    pub async fn reached(&self, version: u64) {
+        self.inner.shared.reached(version).await;
+    }
+}
+
+fn stopped() -> WriteError {
+    WriteError::Unavailable("the store has stopped".into())
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Writer::Thread { queue, thread } = &mut self.writer {
+            drop(queue.take());
+            // Joined so that the directory is unlocked when the last handle is gone.
+            if let Some(thread) = thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

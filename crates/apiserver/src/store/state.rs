@@ -1,0 +1,174 @@
+//! The live objects and the recent past of each kind, shared by the sequencer and all readers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use bowline_api::ObjectKey;
+use tokio::sync::Notify;
+
+use super::backend::Loaded;
+use super::object::{Event, EventKind, Stored};
+
+/// The version of an empty store. Not 0, which in requests means "whatever there is".
+const FIRST_VERSION: u64 = 1;
+
+/// How much of the past is kept for watchers that lag or come back, per kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub log_events: usize,
+    /// Bytes of JSON: the bound that counts when objects are large.
+    pub log_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { log_events: 20_000, log_bytes: 32 << 20 }
+    }
+}
+
+/// State plus the means to wait for its next change.
+pub struct Shared {
+    state: RwLock<State>,
+    /// Wakes whoever waits for a version of the whole store.
+    moved: Notify,
+}
+
+pub struct State {
+    version: u64,
+    /// The version at opening: nothing older can be replayed.
+    opened: u64,
+    limits: Limits,
+    tables: BTreeMap<Arc<str>, Table>,
+}
+
+/// One kind.
+pub struct Table {
+    pub objects: BTreeMap<ObjectKey, Arc<Stored>>,
+    pub log: Log,
+    /// Wakes the watchers of this kind, in the order in which they began to wait.
+    pub woken: Arc<Notify>,
+}
+
+/// The recent events of a kind, oldest first.
+pub struct Log {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    limits: Limits,
+    /// Events up to and including this version are forgotten.
+    floor: u64,
+}
+
+impl Shared {
+    pub fn new(loaded: Loaded, limits: Limits) -> Self {
+        let version = loaded.version.max(FIRST_VERSION);
+        let mut state = State { version, opened: version, limits, tables: BTreeMap::new() };
+        for (resource, object) in loaded.objects {
+            state.table_mut(&resource).objects.insert(object.key.clone(), object);
+        }
+        Self { state: RwLock::new(state), moved: Notify::new() }
+    }
+
+    /// For short reads; never held across an await.
+    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes durable events visible, all at once, and wakes whoever waits for them.
+    pub fn publish(&self, events: Vec<(Arc<str>, Arc<Event>)>) {
+        let mut woken: BTreeMap<Arc<str>, Arc<Notify>> = BTreeMap::new();
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            for (resource, event) in events {
+                state.version = event.version;
+                let table = state.table_mut(&resource);
+                woken.entry(resource).or_insert_with(|| table.woken.clone());
+                table.apply(event);
+            }
+        }
+        woken.values().for_each(|notify| notify.notify_waiters());
+        self.moved.notify_waiters();
+    }
+
+    pub async fn reached(&self, version: u64) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Enlisted before looking, so that a publish in between is not missed.
+            moved.as_mut().enable();
+            if self.read().version >= version {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    /// The wake-up of a kind, which may have no object yet.
+    pub fn woken(&self, resource: &Arc<str>) -> Arc<Notify> {
+        if let Some(table) = self.read().tables.get(resource) {
+            return table.woken.clone();
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.table_mut(resource).woken.clone()
+    }
+}
+
+impl State {
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub fn table(&self, resource: &str) -> Option<&Table> {
+        self.tables.get(resource)
+    }
+
+    pub fn object(&self, resource: &str, key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.tables.get(resource)?.objects.get(key).cloned()
+    }
+
+    /// The oldest version from which a kind can be replayed.
+    pub fn floor(&self, resource: &str) -> u64 {
+        self.tables.get(resource).map_or(self.opened, |table| table.log.floor)
+    }
+
+    fn table_mut(&mut self, resource: &Arc<str>) -> &mut Table {
+        let (floor, limits) = (self.opened, self.limits);
+        self.tables.entry(resource.clone()).or_insert_with(|| Table {
+            objects: BTreeMap::new(),
+            log: Log { events: VecDeque::new(), bytes: 0, limits, floor },
+            woken: Arc::new(Notify::new()),
+        })
+    }
+}
+
+impl Table {
+    fn apply(&mut self, event: Arc<Event>) {
+        match event.kind {
+            EventKind::Deleted => {
+                self.objects.remove(&event.object.key);
+            }
+            EventKind::Added | EventKind::Modified => {
+                self.objects.insert(event.object.key.clone(), event.object.clone());
+            }
+        }
+        self.log.push(event);
+    }
+}
+
+impl Log {
+    fn push(&mut self, event: Arc<Event>) {
+        self.bytes += event.object.json.len();
+        self.events.push_back(event);
+        let Limits { log_events, log_bytes } = self.limits;
+        while self.events.len() > log_events || (self.bytes > log_bytes && self.events.len() > 1) {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= oldest.object.json.len();
+            self.floor = oldest.version;
+        }
+    }
+
+    /// Events after a version, oldest first.
+    pub fn after(&self, version: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
+        let start = self.events.partition_point(|event| event.version <= version);
+        self.events.range(start..)
+    }
+}

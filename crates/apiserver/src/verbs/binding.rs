@@ -1,0 +1,82 @@
+//! `pods/x/binding`: how a scheduler puts a pod on a node.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::update::change;
+use super::{Call, Outcome, Reply, input};
+use crate::core::Core;
+use crate::field::Invalid;
+use crate::metadata;
+use crate::registry::{KindInfo, Part};
+use crate::status::{Resource, Status};
+
+pub fn applies(info: &KindInfo) -> bool {
+    info.resource() == Resource { group: "", plural: "pods" }
+}
+
+/// The name of the call is the pod's.
+pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
+    let binding = input::parse(call)?;
+    let named = metadata::name(&binding);
+    if !named.is_empty() && named != call.name() {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    let target = &binding["target"];
+    let node = target["name"].as_str().unwrap_or_default();
+    let mut errors = Vec::new();
+    let kind = target["kind"].as_str().unwrap_or_default();
+    if !matches!(kind, "" | "Node") {
+        errors.push(Invalid::not_supported("target.kind", kind, &["Node", "<empty>"]));
+    }
+    if node.is_empty() {
+        errors.push(Invalid::required("target.name", ""));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid("", "Binding", call.name(), &errors));
+    }
+    let now = metadata::timestamp(core.clock.now());
+    // The whole pod is written, so its status counts as part of the change.
+    change(core, call, Part::Binding, None, |old| assigned(old, node, &binding, &now)).await?;
+    let status = Status::new(StatusCode::OK, "", "");
+    Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
+}
+
+fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Value, Status> {
+    const RESOURCE: Resource<'static> = Resource { group: "", plural: "pods/binding" };
+    let name = metadata::name(pod);
+    let conflict = |why: String| Err(Status::conflict(RESOURCE, name, &why));
+    if metadata::deleting(pod) {
+        return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let current = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    if !current.is_empty() {
+        return conflict(format!("pod {name} is already assigned to node {current:?}"));
+    }
+    let wanted = metadata::text(binding, "uid");
+    if !wanted.is_empty() && wanted != metadata::text(pod, "uid") {
+        let uid = metadata::text(pod, "uid");
+        return conflict(format!(
+            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+        ));
+    }
+    let mut pod = pod.clone();
+    pod["spec"]["nodeName"] = node.into();
+    for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+        pod["metadata"]["annotations"][key] = value.clone();
+    }
+    let scheduled = json!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    let conditions = &mut pod["status"]["conditions"];
+    match conditions.as_array_mut() {
+        None => *conditions = json!([scheduled]),
+        Some(all) => match all.iter_mut().find(|c| c["type"] == "PodScheduled") {
+            Some(condition) => *condition = scheduled,
+            None => all.push(scheduled),
+        },
+    }
+    Ok(pod)
+}

@@ -1,0 +1,130 @@
+//! POST: a new object.
+
+use std::sync::Arc;
+
+use bowline_api::ObjectKey;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::input::{self, Input, Source};
+use super::{Call, Reply, namespace};
+use crate::admission::{AdmissionRequest, Operation};
+use crate::core::Core;
+use crate::metadata;
+use crate::registry::Kind;
+use crate::status::Status;
+use crate::store::{Change, Expect, Write, WriteError};
+
+/// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
+const SUFFIX: usize = 5;
+const PREFIX_MAX: usize = 63 - SUFFIX;
+/// Made-up names collide rarely; after this many the client hears of it.
+const NAME_ATTEMPTS: usize = 8;
+
+pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
+    let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    let json = create(core, call.kind.as_ref(), namespace, object, call.query.dry_run()?).await?;
+    Ok(Reply::object(StatusCode::CREATED, json, warnings))
+}
+
+/// Creates an object on the server's own behalf unless it is there.
+pub async fn ensure(core: &Arc<Core>, kind: &dyn Kind, namespace: &str, object: Value) -> Result<(), Status> {
+    let decoded = kind.decode(&object).map_err(Status::internal)?;
+    match create(core, kind, namespace, decoded.object, false).await {
+        Err(status) if status.reason == "AlreadyExists" => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// From a decoded object to a stored one. `within` is its namespace, empty for cluster-scoped kinds.
+pub async fn create(
+    core: &Core,
+    kind: &dyn Kind,
+    within: &str,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Bytes, Status> {
+    let info = kind.info();
+    if metadata::version(&object)?.is_some() {
+        // Upstream answers this one without a reason.
+        let text = "resourceVersion should not be set on objects to be created";
+        return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
+    }
+    place(&mut object, info.namespaced, within)?;
+    if info.namespaced {
+        namespace::accepts_content(core, info.resource(), metadata::name(&object), within)?;
+    }
+    let prefix = metadata::text(&object, "generateName").to_owned();
+    let made_up = metadata::name(&object).is_empty() && !prefix.is_empty();
+    let attempts = if made_up && !dry_run { NAME_ATTEMPTS } else { 1 };
+    for attempt in 1..=attempts {
+        let mut object = object.clone();
+        if made_up {
+            let kept: String = prefix.chars().take(PREFIX_MAX).collect();
+            let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
+            metadata::set(&mut object, "name", Some(name.into()));
+        }
+        let object = prepare(core, kind, within, object)?;
+        if dry_run {
+            return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
+        }
+        let key = ObjectKey::new(within, metadata::name(&object));
+        let name = key.name.clone();
+        let write =
+            Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
+        match core.store.write(write).await {
+            Ok(stored) => {
+                if info.namespaced {
+                    namespace::after_creation(core, &stored.key.namespace).await?;
+                }
+                return Ok(stored.json.clone());
+            }
+            Err(WriteError::Conflict { .. }) if attempt < attempts => {}
+            Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+        }
+    }
+    Err(Status::internal("no free name was found"))
+}
+
+/// The object belongs where the path says.
+fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
+    let own = metadata::text(object, "namespace");
+    if !own.is_empty() && own != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    metadata::set(object, "namespace", namespaced.then(|| namespace.into()));
+    Ok(())
+}
+
+/// Admission, metadata and the rules of the kind.
+fn prepare(core: &Core, kind: &dyn Kind, namespace: &str, mut object: Value) -> Result<Value, Status> {
+    let info = kind.info();
+    let now = core.clock.now();
+    let name = metadata::name(&object).to_owned();
+    let request = AdmissionRequest {
+        operation: Operation::Create,
+        group: info.group,
+        plural: info.names.plural,
+        kind: info.kind,
+        subresource: "",
+        namespace,
+        name: &name,
+        old: None,
+        now,
+    };
+    core.admit(&request, &mut object)?;
+    metadata::fill_new(&mut object, core.random.uuid(), now, info.generation);
+    let prepared = kind.prepare_create(object, now).map_err(Status::internal)?;
+    let mut errors = metadata::validate(&prepared.object, kind);
+    errors.extend(prepared.errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid(info.group, info.kind, &name, &errors));
+    }
+    core.validate(&request, &prepared.object)?;
+    Ok(prepared.object)
+}

@@ -1,0 +1,142 @@
+//! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
+
+mod binding;
+mod create;
+mod delete;
+mod get;
+mod input;
+mod list;
+mod namespace;
+mod patch;
+mod update;
+mod watch;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bowline_api::ObjectKey;
+use bytes::Bytes;
+use futures::Stream;
+use http::{Method, StatusCode};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::http::accept::Form;
+use crate::http::query::Query;
+use crate::registry::{Kind, KindInfo, Part};
+use crate::status::Status;
+use crate::store::Stored;
+
+pub use create::ensure;
+pub use namespace::resume;
+
+/// One request for a resource.
+pub struct Call {
+    pub kind: Arc<dyn Kind>,
+    /// `None` for cluster-scoped kinds and for lists over all namespaces.
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub subresource: Option<String>,
+    pub query: Query,
+    pub form: Form,
+    /// Without parameters; empty if the client sent none.
+    pub content_type: String,
+    pub body: Bytes,
+    /// Ends watches when the server goes down.
+    pub closing: CancellationToken,
+}
+
+/// What a verb answers.
+pub struct Reply {
+    pub outcome: Outcome,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+pub enum Outcome {
+    /// An object of the kind of the call.
+    Object {
+        code: StatusCode,
+        json: Bytes,
+    },
+    List(Listed),
+    Status {
+        code: StatusCode,
+        status: Status,
+    },
+    Watch(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+/// A list, or one page of it.
+#[derive(Default)]
+pub struct Listed {
+    pub version: u64,
+    pub objects: Vec<Arc<Stored>>,
+    /// Where the next page starts; empty at the end.
+    pub continue_: String,
+    pub remaining: Option<usize>,
+}
+
+impl Call {
+    pub fn info(&self) -> &KindInfo {
+        self.kind.info()
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        ObjectKey::new(namespace, self.name.as_deref().unwrap_or_default())
+    }
+
+    /// The name in the path; empty if there is none.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    fn not_found(&self) -> Status {
+        Status::not_found(self.info().resource(), self.name())
+    }
+}
+
+impl Reply {
+    fn object(code: StatusCode, json: Bytes, warnings: Vec<String>) -> Self {
+        Self { outcome: Outcome::Object { code, json }, warnings }
+    }
+
+    fn plain(outcome: Outcome) -> Self {
+        Self { outcome, warnings: Vec::new() }
+    }
+}
+
+/// Finds the verb for a method and a path, and runs it.
+pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    let info = call.info();
+    // A path with a namespace for a kind without one, or a name without the namespace it needs.
+    let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
+    let part = match call.subresource.as_deref() {
+        _ if misplaced => return Err(Status::no_such_resource()),
+        None => Part::Main,
+        Some("status") if info.status => Part::Status,
+        Some("binding") if binding::applies(info) => {
+            return match *method {
+                Method::POST => binding::run(core, &call).await,
+                _ => Err(Status::method_not_allowed()),
+            };
+        }
+        Some(_) => return Err(Status::no_such_resource()),
+    };
+    let everywhere = info.namespaced && call.namespace.is_none();
+    match (method, call.name.is_some()) {
+        (&Method::GET, false) if call.query.flag("watch") => watch::run(core, call).await,
+        (&Method::GET, false) => list::run(core, &call).await,
+        (&Method::GET, true) => get::run(core, &call).await,
+        (&Method::POST, false) if !everywhere => create::run(core, &call).await,
+        (&Method::PUT, true) => update::run(core, &call, part).await,
+        (&Method::PATCH, true) => patch::run(core, &call, part).await,
+        (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
+        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! The verbs through the service, as a client sees them.
+
+mod deletes;
+mod reads;
+mod watches;
+mod writes;

@@ -1,0 +1,157 @@
+use serde_json::{Value, json};
+
+use crate::store::{Limits, Store};
+use crate::testing::*;
+
+fn labelled(name: &str, value: &str) -> Value {
+    let mut object = configmap(name);
+    object["metadata"]["labels"] = json!({"l": value});
+    object
+}
+
+fn brief(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+#[tokio::test]
+async fn from_a_version_and_from_now() {
+    let server = server().await;
+    let a = post(&server, CONFIGMAPS, &configmap("a")).await;
+    post(&server, CONFIGMAPS, &configmap("b")).await.ok();
+    let mut from_a =
+        watch(&server, &format!("{CONFIGMAPS}?watch=true&resourceVersion={}", a.version()), "*/*").await;
+    let mut with_state = watch(&server, "/api/v1/configmaps?watch=1", "*/*").await;
+    let mut elsewhere = watch(&server, "/api/v1/namespaces/kube-system/configmaps?watch=1", "*/*").await;
+    patch(&server, &format!("{CONFIGMAPS}/a"), "merge", &json!({"data": {"x": "y"}})).await.ok();
+    delete(&server, &format!("{CONFIGMAPS}/b"), None).await.ok();
+    post(&server, "/api/v1/namespaces/kube-system/configmaps", &configmap("s")).await.ok();
+    for want in [brief("ADDED", "b"), brief("MODIFIED", "a"), brief("DELETED", "b")] {
+        assert_eq!(from_a.brief().await, want);
+    }
+    for want in [
+        brief("ADDED", "a"),
+        brief("ADDED", "b"),
+        brief("MODIFIED", "a"),
+        brief("DELETED", "b"),
+        brief("ADDED", "s"),
+    ] {
+        assert_eq!(with_state.brief().await, want);
+    }
+    assert_eq!(elsewhere.brief().await, brief("ADDED", "s"));
+}
+
+#[tokio::test]
+async fn a_selector_turns_changes_into_comings_and_goings() {
+    let server = server().await;
+    let start = post(&server, CONFIGMAPS, &labelled("a", "no")).await.version();
+    let path = format!("{CONFIGMAPS}/a");
+    let label = |value: &str| json!({"metadata": {"labels": {"l": value}}, "data": {"now": value}});
+    let mut watching =
+        watch(&server, &format!("{CONFIGMAPS}?watch=1&labelSelector=l%3Dyes&resourceVersion={start}"), "*/*")
+            .await;
+    patch(&server, &path, "merge", &label("yes")).await.ok();
+    patch(&server, &path, "merge", &json!({"data": {"b": "2"}})).await.ok();
+    let left = patch(&server, &path, "merge", &label("no")).await.version();
+    patch(&server, &path, "merge", &label("still-no")).await.ok();
+    patch(&server, &path, "merge", &label("yes")).await.ok();
+    delete(&server, &path, None).await.ok();
+    assert_eq!(watching.brief().await, brief("ADDED", "a"));
+    assert_eq!(watching.brief().await, brief("MODIFIED", "a"));
+    let gone = watching.next().await.unwrap();
+    assert_eq!(gone["type"], "DELETED");
+    assert_eq!(gone["object"]["data"]["now"], "yes", "its old state");
+    assert_eq!(version(&gone["object"]), left, "under the new version");
+    assert_eq!(watching.brief().await, brief("ADDED", "a"));
+    assert_eq!(watching.brief().await, brief("DELETED", "a"));
+}
+
+#[tokio::test]
+async fn too_old_is_said_in_the_stream() {
+    let limits = Limits { log_events: 4, ..Limits::default() };
+    let server = server_on(Store::memory_with(limits)).await;
+    let first = post(&server, CONFIGMAPS, &configmap("a")).await.version();
+    let mut slow = watch(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={first}"), "*/*").await;
+    for n in 0..9 {
+        patch(&server, &format!("{CONFIGMAPS}/a"), "merge", &json!({"data": {"n": n.to_string()}}))
+            .await
+            .ok();
+    }
+    let mut late = watch(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={first}"), "*/*").await;
+    for watching in [&mut slow, &mut late] {
+        let event = watching.next().await.unwrap();
+        assert_eq!(event["type"], "ERROR");
+        assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&json!(410), &json!("Expired")));
+        assert!(watching.next().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn after_a_restart_old_versions_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = {
+        let server = server_on(Store::open_file(dir.path()).unwrap()).await;
+        let old = post(&server, CONFIGMAPS, &configmap("a")).await.version();
+        post(&server, CONFIGMAPS, &configmap("b")).await.ok();
+        old
+    };
+    let server = server_on(Store::open_file(dir.path()).unwrap()).await;
+    let mut late = watch(&server, &format!("{CONFIGMAPS}?watch=1&resourceVersion={old}"), "*/*").await;
+    assert_eq!(late.next().await.unwrap()["object"]["code"], 410);
+    let list = get(&server, CONFIGMAPS).await.ok();
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={}", version(&list));
+    let mut fresh = watch(&server, &path, "*/*").await;
+    post(&server, CONFIGMAPS, &configmap("c")).await.ok();
+    assert_eq!(fresh.brief().await, brief("ADDED", "c"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_and_the_end() {
+    let server = server().await;
+    let started = tokio::time::Instant::now();
+    let known = server.store().version();
+    let path =
+        format!("{CONFIGMAPS}?watch=1&timeoutSeconds=10&allowWatchBookmarks=true&resourceVersion={known}");
+    let mut quiet = watch(&server, &path, "*/*").await;
+    assert!(quiet.next().await.is_none(), "nothing moved, no bookmark");
+    assert_eq!(started.elapsed().as_secs(), 10);
+
+    let mut moved = watch(&server, &path, "*/*").await;
+    let other = post(&server, CLAIMS, &claim("x")).await.version();
+    let bookmark = moved.next().await.unwrap();
+    assert_eq!(bookmark["type"], "BOOKMARK");
+    assert_eq!(bookmark["object"]["kind"], "ConfigMap");
+    assert_eq!(version(&bookmark["object"]), other);
+    assert_eq!(started.elapsed().as_secs(), 18, "two seconds before the end");
+    assert!(moved.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_streamed_list_says_where_it_ends() {
+    let server = server().await;
+    post(&server, CONFIGMAPS, &configmap("a")).await.ok();
+    let path = format!(
+        "{CONFIGMAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion="
+    );
+    let mut watching = watch(&server, &path, "*/*").await;
+    assert_eq!(watching.brief().await, brief("ADDED", "a"));
+    let end = watching.next().await.unwrap();
+    assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(version(&end["object"]), server.store().version());
+    let path = format!("{CONFIGMAPS}?watch=1&sendInitialEvents=true");
+    assert_eq!(get(&server, &path).await.code, 400);
+}
+
+#[tokio::test]
+async fn a_table_shows_its_columns_once() {
+    let server = server().await;
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let mut watching = watch(&server, &format!("{CONFIGMAPS}?watch=1"), accept).await;
+    for name in ["a", "b"] {
+        post(&server, CONFIGMAPS, &configmap(name)).await.ok();
+    }
+    let (first, second) = (watching.next().await.unwrap(), watching.next().await.unwrap());
+    assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(second["object"]["columnDefinitions"], json!([]));
+    assert_eq!(second["object"]["rows"][0]["cells"], json!(["b"]));
+    assert_eq!(second["object"]["rows"][0]["object"]["metadata"]["name"], "b");
+}

@@ -1,0 +1,177 @@
+//! PUT, and the loop every change of an existing object goes through.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::create::create;
+use super::input::{self, Input, Source};
+use super::{Call, Reply, namespace};
+use crate::admission::{AdmissionRequest, Operation};
+use crate::core::Core;
+use crate::field::{Invalid, Reason};
+use crate::metadata;
+use crate::registry::Part;
+use crate::status::Status;
+use crate::store::{Change, Expect, Write, WriteError};
+
+/// How often a change that names no version starts over when others write in between. Each time somebody
+/// else got through, so this is reached only under a storm.
+const ATTEMPTS_MAX: usize = 1000;
+
+pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
+    let Input { mut object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    check_place(call, &mut object)?;
+    let info = call.info();
+    let missing = core.store.get(&info.table, &call.key()).is_none();
+    if missing && info.create_on_update && part == Part::Main {
+        let namespace = call.namespace.as_deref().unwrap_or_default();
+        let json = create(core, call.kind.as_ref(), namespace, object, call.query.dry_run()?).await?;
+        return Ok(Reply::object(StatusCode::CREATED, json, warnings));
+    }
+    let version = metadata::version(&object)?;
+    if version.is_none() && !info.unconditional_update && !missing {
+        // Go prints an unset version in hexadecimal.
+        let why = Invalid {
+            reason: Reason::Invalid,
+            field: "metadata.resourceVersion".into(),
+            value: None,
+            detail: "0x0: must be specified for an update".into(),
+        };
+        return Err(Status::invalid(info.group, info.kind, call.name(), &[why]));
+    }
+    let json = change(core, call, part, version, |old| {
+        let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
+        if !own.is_empty() && own != found {
+            let why = format!("Precondition failed: UID in precondition: {own}, UID in object meta: {found}");
+            return Err(Status::conflict(info.resource(), call.name(), &why));
+        }
+        Ok(object.clone())
+    })
+    .await?;
+    Ok(Reply::object(StatusCode::OK, json, warnings))
+}
+
+/// The body is about the object of the path.
+fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
+    let name = metadata::name(object);
+    if name != call.name() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name()
+        )));
+    }
+    let own = metadata::text(object, "namespace");
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    if !own.is_empty() && own != namespace {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
+        )));
+    }
+    metadata::set(object, "namespace", call.namespace.as_deref().map(Into::into));
+    Ok(())
+}
+
+/// Reads, changes, checks and writes back, until nobody else wrote in between.
+///
+/// `version` is the one the client insists on. `make` turns what is stored into what is wanted.
+pub async fn change(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    version: Option<u64>,
+    mut make: impl FnMut(&Value) -> Result<Value, Status>,
+) -> Result<Bytes, Status> {
+    let info = call.info();
+    let modified = || Status::modified(info.resource(), call.name());
+    for _ in 0..ATTEMPTS_MAX {
+        let current = core.store.get(&info.table, &call.key()).ok_or_else(|| call.not_found())?;
+        if version.is_some_and(|wanted| wanted != current.version) {
+            return Err(modified());
+        }
+        let old = current.value();
+        let new = make(&old)?;
+        let new = prepare(core, call, part, new, &old)?;
+        if new == old {
+            return Ok(current.json.clone());
+        }
+        let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
+        if call.query.dry_run()? {
+            return encoded(&new);
+        }
+        // The answer to the update that lets an object go is the object as it would have been.
+        let (change, last) = if released(&new) && !namespace::is_held(info, &new) {
+            (Change::Delete, Some(encoded(&new)?))
+        } else {
+            (Change::Put(new), None)
+        };
+        let expect = Expect::Version(current.version);
+        let write = Write { resource: info.table.clone(), key: call.key(), expect, change };
+        match core.store.write(write).await {
+            Ok(stored) => match last {
+                None => return Ok(stored.json.clone()),
+                Some(last) => {
+                    namespace::after_removal(core, &stored.key.namespace).await?;
+                    return Ok(last);
+                }
+            },
+            Err(WriteError::Conflict { .. }) => {}
+            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+        }
+    }
+    Err(modified())
+}
+
+/// Nothing holds the object any more: it is being deleted, its time is up, no finalizer is left.
+fn released(object: &Value) -> bool {
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    metadata::deleting(object) && grace == 0 && metadata::finalizers(object).is_empty()
+}
+
+/// Admission, metadata and the rules of the kind.
+fn prepare(core: &Core, call: &Call, part: Part, mut new: Value, old: &Value) -> Result<Value, Status> {
+    let info = call.info();
+    let now = core.clock.now();
+    let request = AdmissionRequest {
+        operation: Operation::Update,
+        group: info.group,
+        plural: info.names.plural,
+        kind: info.kind,
+        subresource: part.subresource(),
+        namespace: call.namespace.as_deref().unwrap_or_default(),
+        name: call.name(),
+        old: Some(old),
+        now,
+    };
+    core.admit(&request, &mut new)?;
+    metadata::carry_over(&mut new, old);
+    let prepared = call.kind.prepare_update(new, old, part, now).map_err(Status::internal)?;
+    let mut new = prepared.object;
+    let mut errors = metadata::validate(&new, call.kind.as_ref());
+    errors.extend(metadata::validate_update(&new, old));
+    errors.extend(prepared.errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid(info.group, info.kind, call.name(), &errors));
+    }
+    if info.generation && part == Part::Main && content_differs(&new, old) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        metadata::set(&mut new, "generation", Some(generation.into()));
+    }
+    core.validate(&request, &new)?;
+    Ok(new)
+}
+
+/// Whether anything but metadata and status changed.
+fn content_differs(new: &Value, old: &Value) -> bool {
+    let content = |object: &Value| {
+        let mut content = object.clone();
+        if let Some(fields) = content.as_object_mut() {
+            fields.remove("metadata");
+            fields.remove("status");
+        }
+        content
+    };
+    content(new) != content(old)
+}

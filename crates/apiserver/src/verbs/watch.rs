@@ -1,0 +1,205 @@
+//! GET with `watch`: a stream of events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use tokio::time::{Instant, sleep_until};
+
+use super::list::{wait_for, wanted_version};
+use super::{Call, Outcome, Reply};
+use crate::core::Core;
+use crate::output::events::Encoder;
+use crate::selector::Selector;
+use crate::status::Status;
+use crate::store::{Event, EventKind, Stored, Watcher};
+
+/// How long a watch lasts if the client does not say.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+/// The last bookmark comes this long before the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+struct Watch {
+    call: Call,
+    core: Arc<Core>,
+    selector: Selector,
+    watcher: Watcher,
+    encoder: Encoder,
+    /// Sent before anything else.
+    first: Option<Bytes>,
+    /// When the bookmark is due, if one is wanted and not sent.
+    bookmark: Option<Instant>,
+    /// The version the client knows of.
+    known: u64,
+    end: Instant,
+    ended: bool,
+}
+
+pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
+    let kind = call.kind.as_ref();
+    let selector = Selector::parse(call.query.get("labelSelector"), call.query.get("fieldSelector"), kind)?;
+    let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let bookmarks = call.query.flag("allowWatchBookmarks");
+    let version = wanted_version(&call)?;
+    let initial = initial_events(&call, version)?;
+    if let Some(version) = version {
+        wait_for(core, version).await?;
+    }
+
+    let table = &call.info().table;
+    let encoder = Encoder::new(call.kind.clone(), call.form, call.query.get("includeObject"));
+    let end = Instant::now() + seconds.map_or(TIMEOUT, Duration::from_secs);
+    let mut watch = Watch {
+        watcher: core.store.watch(table, core.store.version()).map_err(Status::internal)?,
+        core: core.clone(),
+        selector,
+        encoder,
+        first: None,
+        bookmark: bookmarks.then(|| end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(end)),
+        known: version.unwrap_or(0),
+        end,
+        ended: false,
+        call,
+    };
+    match initial {
+        Initial::Nothing(Some(after)) => match core.store.watch(&watch.call.info().table, after) {
+            Ok(watcher) => watch.watcher = watcher,
+            // Inside the stream, where clients look for it.
+            Err(gone) => watch.fail(&expired(gone)),
+        },
+        Initial::Nothing(None) => {}
+        Initial::State { mark_end } => watch.begin_with_state(mark_end)?,
+    }
+    let chunks = stream::unfold(watch, |mut watch| async move {
+        let chunk = watch.next().await?;
+        Some((chunk, watch))
+    });
+    Ok(Reply::plain(Outcome::Watch(Box::pin(chunks))))
+}
+
+/// What a watch starts with.
+enum Initial {
+    /// Events after this version, or from now on.
+    Nothing(Option<u64>),
+    /// Everything that is there as ADDED; `mark_end` adds the bookmark that says so.
+    State { mark_end: bool },
+}
+
+fn initial_events(call: &Call, version: Option<u64>) -> Result<Initial, Status> {
+    let asked = call.query.has("sendInitialEvents").then(|| call.query.flag("sendInitialEvents"));
+    if asked.is_some() && call.query.get("resourceVersionMatch") != "NotOlderThan" {
+        return Err(Status::bad_request(
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    Ok(match (asked, version) {
+        (Some(true), _) => Initial::State { mark_end: call.query.flag("allowWatchBookmarks") },
+        (None, None) => Initial::State { mark_end: false },
+        (_, after) => Initial::Nothing(after),
+    })
+}
+
+fn expired(gone: crate::store::Gone) -> Status {
+    Status::expired(format!("too old resource version: {} ({})", gone.wanted, gone.oldest))
+}
+
+impl Watch {
+    /// The current state as events, and a watcher for what comes after it.
+    fn begin_with_state(&mut self, mark_end: bool) -> Result<(), Status> {
+        let (table, namespace) = (&self.call.info().table, self.call.namespace.as_deref());
+        let page =
+            self.core.store.page(table, namespace, None, None, usize::MAX).map_err(Status::internal)?;
+        self.watcher = self.core.store.watch(table, page.version).map_err(Status::internal)?;
+        self.known = page.version;
+        let now = self.core.clock.now();
+        let mut out = Vec::new();
+        for object in &page.objects {
+            if self.selector.matches(object, self.call.kind.as_ref()) {
+                out.extend_from_slice(&self.encoder.event(EventKind::Added, object, now));
+            }
+        }
+        if mark_end {
+            out.extend_from_slice(&self.encoder.bookmark(page.version, true));
+        }
+        self.first = (!out.is_empty()).then(|| out.into());
+        Ok(())
+    }
+
+    fn fail(&mut self, status: &Status) {
+        self.first = Some(self.encoder.error(status));
+        self.ended = true;
+    }
+
+    /// The next bytes of the stream; `None` at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(first) = self.first.take() {
+                return Some(first);
+            }
+            if self.ended {
+                return None;
+            }
+            let timer = self.bookmark.unwrap_or(self.end);
+            tokio::select! {
+                biased;
+                () = self.call.closing.cancelled() => return None,
+                events = self.watcher.next() => match events {
+                    Ok(events) => {
+                        self.known = events.last().map_or(self.known, |event| event.version);
+                        let bytes = self.encode(&events);
+                        if !bytes.is_empty() {
+                            return Some(bytes);
+                        }
+                    }
+                    Err(gone) => self.fail(&expired(gone)),
+                },
+                () = sleep_until(timer) => match self.bookmark.take() {
+                    None => return None,
+                    // A client that knows the latest version needs no bookmark.
+                    Some(_) => match self.watcher.settled() {
+                        Some(version) if version > self.known => {
+                            return Some(self.encoder.bookmark(version, false));
+                        }
+                        _ => {}
+                    },
+                },
+            }
+        }
+    }
+
+    /// What the selectors leave of a batch.
+    fn encode(&mut self, events: &[Arc<Event>]) -> Bytes {
+        let now = self.core.clock.now();
+        let mut frames: Vec<Bytes> = events.iter().filter_map(|event| self.frame(event, now)).collect();
+        // Mostly there is one event, already encoded: pass it on as it is.
+        if frames.len() == 1 { frames.remove(0) } else { frames.concat().into() }
+    }
+
+    /// One event as this watcher sees it: entering a selector is ADDED, leaving it is DELETED.
+    fn frame(&mut self, event: &Event, now: jiff::Timestamp) -> Option<Bytes> {
+        if self.call.namespace.as_ref().is_some_and(|wanted| *wanted != event.object.key.namespace) {
+            return None;
+        }
+        if self.selector.is_everything() {
+            return Some(self.encoder.whole(event, now));
+        }
+        let (selector, kind) = (&self.selector, self.call.kind.as_ref());
+        let matches = |object: &Stored| selector.matches(object, kind);
+        let before = event.previous.as_ref().filter(|object| matches(object));
+        let after = event.kind != EventKind::Deleted && matches(&event.object);
+        match (before, after) {
+            (None, false) => None,
+            (None, true) => Some(self.encoder.event(EventKind::Added, &event.object, now)),
+            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &event.object, now)),
+            (Some(_), false) if event.kind == EventKind::Deleted => {
+                Some(self.encoder.event(EventKind::Deleted, &event.object, now))
+            }
+            // It left: its old state, under the version of the change.
+            (Some(old), false) => {
+                let left = old.at_version(event.version)?;
+                Some(self.encoder.event(EventKind::Deleted, &left, now))
+            }
+        }
+    }
+}

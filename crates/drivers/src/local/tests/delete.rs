@@ -1,0 +1,66 @@
+//! DeleteVolume: gone means gone, in use means untouched.
+
+use tonic::Code;
+
+use super::world::{World, block, code, mount};
+
+#[tokio::test]
+async fn unknown_and_malformed_ids_are_already_gone() {
+    let world = World::new().await;
+    for id in ["fake-vol-id", "../../etc", "a/b", "..", "ä", &"x".repeat(300)] {
+        assert_eq!(code(&world.delete(id).await), Code::Ok, "{id}");
+    }
+    assert_eq!(code(&world.delete("").await), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn twice_and_again_after_the_name_is_reused() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        world.create("v").await.unwrap();
+        world.delete("v").await.unwrap();
+        world.delete("v").await.unwrap();
+        world.assert_clean("deleted").await;
+    }
+}
+
+#[tokio::test]
+async fn a_volume_in_use_is_refused_and_untouched() {
+    let world = World::new().await;
+    world.staged("v", mount()).await;
+    let before = world.machine.files();
+
+    let answer = world.delete("v").await;
+    assert_eq!(code(&answer), Code::FailedPrecondition, "published");
+    assert!(answer.unwrap_err().message().contains("node-1"));
+
+    world.detach("v").await.unwrap();
+    let answer = world.delete("v").await;
+    assert_eq!(code(&answer), Code::FailedPrecondition, "staged");
+    assert!(answer.unwrap_err().message().contains("/dev/loop"));
+    assert!(world.exists(&world.image("v")).await);
+    assert_eq!(world.machine.files().len(), before.len());
+
+    world.unstage("v").await.unwrap();
+    world.delete("v").await.unwrap();
+    world.assert_clean("deleted").await;
+}
+
+#[tokio::test]
+async fn an_attached_block_volume_is_in_use() {
+    let world = World::new().await;
+    world.staged("v", block()).await;
+    world.detach("v").await.unwrap();
+    assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition);
+}
+
+/// The last step failed once; the repeat finds no record and still has to finish.
+#[tokio::test]
+async fn a_directory_left_behind_goes_with_the_repeat() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.machine.fail_next("remove_dir", 5);
+    assert_eq!(code(&world.delete("v").await), Code::Internal);
+    world.delete("v").await.unwrap();
+    world.assert_clean("deleted").await;
+}

@@ -1,0 +1,119 @@
+//! A scratch directory on a real disk that leaves no mount or loop device behind, also when a test fails.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bowline_host::Host;
+use bowline_host::containers::ContainerSpec;
+use bowline_host::real::{self, RealConfig};
+
+pub struct World {
+    pub host: Host,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        assert!(rustix::process::geteuid().is_root(), "these tests need root");
+        // Not below `/tmp`, which containers have to themselves.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let config = RealConfig { state_dir: dir.path().join("state"), shim: Some(shim()) };
+        Self { host: real::host(config).unwrap(), dir }
+    }
+
+    /// The doors as a restarted process opens them.
+    pub fn restarted(&self) -> Host {
+        let config = RealConfig { state_dir: self.path("state"), shim: Some(shim()) };
+        real::host(config).unwrap()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn dir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// A sparse image of so many MiB, and its loop device.
+    pub async fn device(&self, name: &str, mib: u64) -> PathBuf {
+        let image = self.path(name);
+        self.host.disk.create_sparse(&image, mib << 20).await.unwrap();
+        self.host.kernel.loop_attach(&image, false).await.unwrap()
+    }
+
+    pub async fn mounted(&self, name: &str, fs_type: &str) -> (PathBuf, PathBuf) {
+        let device = self.device(name, if fs_type == "xfs" { 320 } else { 64 }).await;
+        self.host.kernel.make_filesystem(&device, fs_type, &[]).await.unwrap();
+        let target = self.dir(&format!("{name}.mounted"));
+        self.host.kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
+        (device, target)
+    }
+
+    /// A container that runs a shell script, with its log in this directory.
+    pub fn script(&self, id: &str, script: &str) -> ContainerSpec {
+        ContainerSpec {
+            id: id.into(),
+            hostname: "pod-0".into(),
+            argv: ["/bin/sh", "-c", script].map(Into::into).into(),
+            env: Vec::new(),
+            working_dir: None,
+            mounts: Vec::new(),
+            devices: Vec::new(),
+            hidden: Vec::new(),
+            log: self.path(&format!("{}.log", id.replace('/', "_"))),
+        }
+    }
+
+    pub fn log(&self, spec: &ContainerSpec) -> String {
+        std::fs::read_to_string(&spec.log).unwrap()
+    }
+}
+
+/// The program next to this test that holds the container subcommands; `cargo test` builds it.
+pub fn shim() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let shim = test.parent().and_then(Path::parent).unwrap().join("examples/shim");
+    assert!(
+        shim.exists(),
+        "`{}` is missing: run all targets of `cargo test -p bowline-host`",
+        shim.display()
+    );
+    shim
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for record in std::fs::read_dir(self.path("state/containers")).into_iter().flatten().flatten() {
+            end_container(&record.path());
+        }
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let inside =
+            |line: &&str| line.split(' ').nth(4).is_some_and(|t| Path::new(t).starts_with(self.dir.path()));
+        for line in table.lines().rev().filter(inside) {
+            let _ = Command::new("umount").arg(line.split(' ').nth(4).unwrap_or_default()).status();
+        }
+        for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+            let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+            if Path::new(backing.trim()).starts_with(self.dir.path()) {
+                let _ =
+                    Command::new("losetup").arg("-d").arg(Path::new("/dev").join(entry.file_name())).status();
+            }
+        }
+    }
+}
+
+/// A test that failed may have left a container running.
+fn end_container(record: &Path) {
+    let Ok(text) = std::fs::read_to_string(record.join("running.json")) else { return };
+    let Ok(running) = serde_json::from_str::<serde_json::Value>(&text) else { return };
+    if !record.join("exit.json").exists() {
+        let _ = Command::new("kill").args(["-9", &running["init"]["pid"].to_string()]).status();
+    }
+}
+
+pub fn errno(error: &bowline_host::kernel::KernelError) -> i32 {
+    error.errno.unwrap_or_else(|| panic!("no errno in `{error}`"))
+}

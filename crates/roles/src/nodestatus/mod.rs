@@ -1,0 +1,25 @@
+//! Upstream: the kubelet's node registration, node status manager and node lease controller.
+//!
+//! Watches its own Node, CSINode and Lease. Writes the Node (labels, annotation), `nodes/status` (capacity,
+//! addresses, conditions, `volumesInUse`), the CSINode object (its drivers are the plugin manager's) and the lease
+//! `kube-node-lease/<node>`.
+//!
+//! Promises: ATT-3, our half: [`InUse`] is published the moment it changes, is never shrunk before the mounts that
+//! an earlier process left are known, and a volume counts as reported only while no write without it is under way.
+//!
+//! Differs from upstream: `volumesInUse` does not wait for a 10 s tick; the not-ready taint is removed here when
+//! the node becomes Ready (upstream: the node lifecycle controller); Ready becomes False on an orderly stop.
+
+mod act;
+mod decide;
+mod in_use;
+mod machine;
+mod object;
+mod observe;
+mod run;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use in_use::InUse;
+pub use run::{Switch, run};

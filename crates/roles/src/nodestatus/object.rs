@@ -1,0 +1,116 @@
+//! The objects of a node as they should be: pure functions of what was seen.
+
+use std::collections::BTreeMap;
+
+use bowline_api::{CSINode, Lease, Meta, Namespace, Node, keys};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, NodeSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+
+use super::machine::Machine;
+use super::world::{LEASE_SECONDS, Observed};
+
+/// Labels that every node has.
+pub fn labels(seen: &Observed) -> BTreeMap<String, String> {
+    let architecture = seen.machine.info.architecture.clone();
+    let labels = [
+        (keys::HOSTNAME_LABEL, seen.node_name.clone()),
+        (keys::OS_LABEL, "linux".into()),
+        (keys::ARCH_LABEL, architecture),
+    ];
+    labels.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+pub fn node(seen: &Observed) -> Node {
+    let annotations = BTreeMap::from([(keys::CONTROLLER_MANAGED_ATTACH.to_owned(), "true".to_owned())]);
+    let metadata = ObjectMeta {
+        name: Some(seen.node_name.clone()),
+        labels: Some(labels(seen)),
+        annotations: Some(annotations),
+        ..Default::default()
+    };
+    Node { metadata, spec: Some(NodeSpec::default()), status: None }
+}
+
+fn owner(node: &Node) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: "Node".into(),
+        name: node.name().into(),
+        uid: node.uid().into(),
+        ..Default::default()
+    }
+}
+
+pub fn csi_node(node: &Node) -> CSINode {
+    let mut object = CSINode::default();
+    object.metadata.name = Some(node.name().into());
+    object.metadata.owner_references = Some(vec![owner(node)]);
+    object.set_annotation(keys::MIGRATED_PLUGINS, keys::MIGRATED_PLUGIN_NAMES);
+    object
+}
+
+pub fn lease_namespace() -> Namespace {
+    let name = Some(keys::NODE_LEASE_NAMESPACE.to_owned());
+    Namespace { metadata: ObjectMeta { name, ..Default::default() }, ..Default::default() }
+}
+
+pub fn lease(node: &Node, now: Timestamp) -> Lease {
+    let metadata = ObjectMeta {
+        name: Some(node.name().into()),
+        namespace: Some(keys::NODE_LEASE_NAMESPACE.into()),
+        owner_references: Some(vec![owner(node)]),
+        ..Default::default()
+    };
+    let spec = LeaseSpec {
+        holder_identity: Some(node.name().into()),
+        lease_duration_seconds: Some(LEASE_SECONDS),
+        renew_time: Some(MicroTime(now)),
+        ..Default::default()
+    };
+    Lease { metadata, spec: Some(spec) }
+}
+
+pub fn resources(machine: &Machine) -> BTreeMap<String, Quantity> {
+    let resources = [
+        ("cpu", machine.cpus.to_string()),
+        ("memory", format!("{}Ki", machine.memory_kib)),
+        ("pods", machine.pods_max.to_string()),
+    ];
+    resources.map(|(name, amount)| (name.to_owned(), Quantity(amount))).into()
+}
+
+pub fn addresses(node_name: &str) -> Vec<NodeAddress> {
+    let address = |type_: &str, address: &str| NodeAddress { type_: type_.into(), address: address.into() };
+    vec![address("InternalIP", "127.0.0.1"), address("Hostname", node_name)]
+}
+
+/// Conditions with upstream's reasons and texts. A condition that is as it was keeps its transition time.
+pub fn conditions(seen: &Observed, have: &[NodeCondition]) -> Vec<NodeCondition> {
+    let ready = match (seen.stopping, &seen.csi_node) {
+        (true, _) => ("Ready", "False", "KubeletNotReady", "node is shutting down"),
+        (false, None) => ("Ready", "False", "KubeletNotReady", "CSINode is not yet initialized"),
+        (false, Some(_)) => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    };
+    let all = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ready,
+    ];
+    let now = Some(Time(seen.now));
+    let condition = |(type_, status, reason, message): (&str, &str, &str, &str)| {
+        let same = have.iter().find(|c| c.type_ == type_ && c.status == status);
+        NodeCondition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: Some(reason.into()),
+            message: Some(message.into()),
+            last_heartbeat_time: now.clone(),
+            last_transition_time: same.map_or(now.clone(), |c| c.last_transition_time.clone()),
+        }
+    };
+    all.into_iter().map(condition).collect()
+}

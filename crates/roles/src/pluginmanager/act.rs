@@ -1,0 +1,235 @@
+//! One effect per action.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::{Meta, keys};
+use bowline_machinery::csi::{self, Classes, Driver};
+use bowline_machinery::effect::{EffectError, Effects, Part};
+use bowline_machinery::{Keyed, Object, Ports, Queue};
+use bowline_proto::csi::v1::node_service_capability::{self, rpc};
+use bowline_proto::csi::v1::{NodeGetCapabilitiesRequest, NodeGetInfoRequest};
+use bowline_proto::pluginregistration::registration_client::RegistrationClient;
+use bowline_proto::pluginregistration::{InfoRequest, RegistrationStatus};
+use serde_json::json;
+
+use super::decide::decide;
+use super::drivers::{Capabilities, Drivers, Registered};
+use super::memory::Memory;
+use super::version;
+use super::world::{Action, Facts, Info, Key, LINGER, Observed, Plugin, Progress, Step, Why};
+
+const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The plugin manager's hands.
+pub struct Manager {
+    pub ports: Ports,
+    pub effects: Effects,
+    pub node_name: String,
+    pub memory: Memory,
+    pub drivers: Drivers,
+    pub queue: Queue<Key>,
+}
+
+#[async_trait]
+impl Keyed for Manager {
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        "pluginmanager"
+    }
+
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        self.seen(key)
+    }
+
+    fn decide(&self, seen: &Observed) -> Step {
+        decide(seen)
+    }
+
+    fn waiting(&self, key: &Key, seen: &Observed, why: &Why) {
+        if let (Why::Lingering(until), Observed::Departed(seen)) = (why, seen) {
+            let delay = Duration::try_from(until.duration_since(seen.now)).unwrap_or_default();
+            self.queue.add_after(key.clone(), delay);
+        }
+    }
+
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        match (action, seen) {
+            (Action::DescribeNode { annotation, labels }, _) => {
+                let Some(node) = self.node() else { return Ok(()) };
+                let metadata = json!({
+                    "resourceVersion": node.meta().resource_version,
+                    "annotations": {keys::CSI_NODE_ID: annotation},
+                    "labels": labels,
+                });
+                let patch = json!({"metadata": metadata});
+                let written = self.effects.patch(Part::Main, &node, patch).await;
+                self.fresh(&node, written).await
+            }
+            (Action::WriteCsiNode(csi_node), _) => {
+                let written = self.effects.replace(Part::Main, &csi_node).await;
+                self.fresh(&csi_node, written).await
+            }
+            (Action::Forget, Observed::Departed(seen)) => {
+                self.memory.forget(&seen.driver);
+                Ok(())
+            }
+            (action, Observed::Socket(seen)) => self.act_on_socket(action, &seen.path, seen.generation).await,
+            (action, Observed::Departed(_)) => {
+                Err(EffectError::refused(format!("{action:?} needs a socket")))
+            }
+        }
+    }
+}
+
+impl Manager {
+    async fn act_on_socket(
+        &self,
+        action: Action,
+        path: &Path,
+        generation: Option<u64>,
+    ) -> Result<(), EffectError> {
+        match action {
+            Action::Withdraw => {
+                self.withdraw(path, LINGER);
+                Ok(())
+            }
+            Action::GetInfo => {
+                let info = self.get_info(path).await?;
+                let plugin =
+                    Plugin { generation: generation.unwrap_or(0), info, progress: Progress::Introduced };
+                self.memory.know(path, plugin);
+                Ok(())
+            }
+            Action::AskDriver => {
+                let Some(plugin) = self.memory.plugin(path) else { return Ok(()) };
+                let progress = match self.facts(&plugin.info).await {
+                    Ok(facts) => Progress::Answered(facts),
+                    Err(error) => Progress::Rejected(format!(
+                        "RegisterPlugin error -- plugin registration failed with err: {error}"
+                    )),
+                };
+                self.memory.advance(path, progress);
+                Ok(())
+            }
+            Action::Refuse(text) => {
+                let told = self.notify(path, false, &text).await;
+                self.withdraw(path, Duration::ZERO);
+                // Refused is retried like any failure: until it works or the socket goes.
+                told.and(Err(EffectError::refused(text)))
+            }
+            Action::Confirm(facts) => self.confirm(path, facts).await,
+            Action::DescribeNode { .. } | Action::WriteCsiNode(_) | Action::Forget => Ok(()),
+        }
+    }
+
+    /// Somebody else wrote in between: brings the newest copy into the cache, and the next step decides on that.
+    async fn fresh<K: Object>(&self, object: &K, written: Result<K, EffectError>) -> Result<(), EffectError> {
+        match written {
+            Ok(_) => Ok(()),
+            Err(error) if error.conflict() => {
+                if let Some(live) = self.effects.get_live::<K>(object.namespace(), object.name()).await? {
+                    self.ports.informers.of::<K>().note(live);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get_info(&self, path: &Path) -> Result<Info, EffectError> {
+        let client = RegistrationClient::new(Driver::at(&self.ports.host, path).channel());
+        let send = |request| async move { client.clone().get_info(request).await };
+        let what = format!("plugin {}", path.display());
+        let info = csi::call(
+            &self.effects,
+            "GetInfo",
+            &what,
+            GET_INFO_TIMEOUT,
+            Classes::Default,
+            InfoRequest {},
+            send,
+        )
+        .await?;
+        let own = info.endpoint.is_empty();
+        let endpoint = if own { path.to_owned() } else { PathBuf::from(info.endpoint) };
+        Ok(Info { kind: info.r#type, name: info.name, endpoint, versions: info.supported_versions })
+    }
+
+    async fn facts(&self, info: &Info) -> Result<Facts, EffectError> {
+        let driver = Driver::at(&self.ports.host, &info.endpoint);
+        let what = format!("driver {}", info.name);
+        let (timeout, classes) = (DRIVER_TIMEOUT, Classes::Default);
+        let send = |request| async { driver.node().node_get_info(request).await };
+        let request = NodeGetInfoRequest {};
+        let node = csi::call(&self.effects, "NodeGetInfo", &what, timeout, classes, request, send).await?;
+        let send = |request| async { driver.node().node_get_capabilities(request).await };
+        let request = NodeGetCapabilitiesRequest {};
+        let answer =
+            csi::call(&self.effects, "NodeGetCapabilities", &what, timeout, classes, request, send).await?;
+        let rpc = |node_service_capability::Type::Rpc(rpc)| rpc.r#type;
+        let able: Vec<i32> = answer.capabilities.into_iter().filter_map(|c| c.r#type.map(rpc)).collect();
+        let can = |capability: rpc::Type| able.contains(&(capability as i32));
+        let capabilities = Capabilities {
+            stage_unstage: can(rpc::Type::StageUnstageVolume),
+            single_node_multi_writer: can(rpc::Type::SingleNodeMultiWriter),
+            volume_mount_group: can(rpc::Type::VolumeMountGroup),
+            get_volume_stats: can(rpc::Type::GetVolumeStats),
+            expand: can(rpc::Type::ExpandVolume),
+        };
+        Ok(Facts {
+            node_id: node.node_id,
+            volumes_max: node.max_volumes_per_node,
+            topology: node.accessible_topology.map(|t| t.segments.into_iter().collect()).unwrap_or_default(),
+            capabilities,
+        })
+    }
+
+    /// The driver can be called from here on; a plugin that does not hear of it is withdrawn again.
+    async fn confirm(&self, path: &Path, facts: Facts) -> Result<(), EffectError> {
+        let Some(Plugin { info, .. }) = self.memory.plugin(path) else { return Ok(()) };
+        let version = version::highest(&info.versions).map_err(EffectError::refused)?;
+        let connection = Driver::at(&self.ports.host, &info.endpoint);
+        let name = info.name.clone();
+        self.drivers.insert(Registered { name, version, connection, capabilities: facts.capabilities });
+        match self.notify(path, true, "").await {
+            Ok(()) => {
+                tracing::info!(driver = info.name, "registered");
+                self.memory.advance(path, Progress::Registered);
+                Ok(())
+            }
+            Err(error) => {
+                self.withdraw(path, Duration::ZERO);
+                Err(error)
+            }
+        }
+    }
+
+    async fn notify(&self, path: &Path, registered: bool, error: &str) -> Result<(), EffectError> {
+        let client = RegistrationClient::new(Driver::at(&self.ports.host, path).channel());
+        let send = |request| async move { client.clone().notify_registration_status(request).await };
+        let what = format!("plugin {}", path.display());
+        let status = RegistrationStatus { plugin_registered: registered, error: error.to_owned() };
+        let name = "NotifyRegistrationStatus";
+        csi::call(&self.effects, name, &what, NOTIFY_TIMEOUT, Classes::Default, status, send).await.map(drop)
+    }
+
+    /// Out of the table at once, unless another socket has taken the driver over; out of the API a little later.
+    fn withdraw(&self, path: &Path, linger: Duration) {
+        let Some(plugin) = self.memory.unknow(path) else { return };
+        let driver = plugin.info.name;
+        if self.memory.rival_versions(&driver, path).is_none() {
+            self.drivers.remove(&driver);
+            let now = self.ports.host.clock.now();
+            self.memory.depart(&driver, now.checked_add(linger).unwrap_or(now));
+            self.queue.add(Key::Departed(driver));
+        }
+    }
+}

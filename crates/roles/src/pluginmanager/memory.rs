@@ -1,0 +1,109 @@
+//! Sockets seen and plugins known: all of it is learnt again after a restart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_host::net::DirEvent;
+use jiff::Timestamp;
+
+use super::world::{Plugin, Progress};
+
+/// Shared by the watcher and the workers.
+#[derive(Clone, Default)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    created: u64,
+    /// Which creation of a socket stands at a path.
+    sockets: BTreeMap<PathBuf, u64>,
+    plugins: BTreeMap<PathBuf, Plugin>,
+    /// Drivers that left, and when their traces in the API may go.
+    departed: BTreeMap<String, Timestamp>,
+}
+
+impl Memory {
+    /// A socket that is created again is another one, even at the same path.
+    pub fn take(&self, event: &DirEvent) -> PathBuf {
+        let mut state = self.state();
+        match event {
+            DirEvent::Created(path) => {
+                state.created += 1;
+                let generation = state.created;
+                state.sockets.insert(path.clone(), generation);
+                path.clone()
+            }
+            DirEvent::Removed(path) => {
+                state.sockets.remove(path);
+                path.clone()
+            }
+        }
+    }
+
+    pub fn generation(&self, path: &Path) -> Option<u64> {
+        self.state().sockets.get(path).copied()
+    }
+
+    pub fn plugin(&self, path: &Path) -> Option<Plugin> {
+        self.state().plugins.get(path).cloned()
+    }
+
+    pub fn know(&self, path: &Path, plugin: Plugin) {
+        self.state().plugins.insert(path.to_owned(), plugin);
+    }
+
+    pub fn advance(&self, path: &Path, progress: Progress) {
+        if let Some(plugin) = self.state().plugins.get_mut(path) {
+            plugin.progress = progress;
+        }
+    }
+
+    pub fn unknow(&self, path: &Path) -> Option<Plugin> {
+        self.state().plugins.remove(path)
+    }
+
+    /// Whether some socket, other than `except`, offers this driver or is about to.
+    pub fn offered(&self, driver: &str, except: Option<&Path>) -> bool {
+        let state = self.state();
+        state.plugins.iter().any(|(path, plugin)| {
+            plugin.info.name == driver
+                && Some(path.as_path()) != except
+                && !matches!(plugin.progress, Progress::Rejected(_))
+        })
+    }
+
+    /// Version list of the plugin that is registered for a driver behind another socket.
+    pub fn rival_versions(&self, driver: &str, path: &Path) -> Option<Vec<String>> {
+        let state = self.state();
+        let rival = state.plugins.iter().find(|(at, plugin)| {
+            plugin.info.name == driver && *at != path && plugin.progress == Progress::Registered
+        });
+        rival.map(|(_, plugin)| plugin.info.versions.clone())
+    }
+
+    /// Sockets whose plugin is not registered yet.
+    pub fn unfinished(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let open = state.plugins.iter().filter(|(_, plugin)| plugin.progress != Progress::Registered);
+        open.map(|(path, _)| path.clone()).collect()
+    }
+
+    pub fn depart(&self, driver: &str, due: Timestamp) {
+        self.state().departed.insert(driver.to_owned(), due);
+    }
+
+    pub fn due(&self, driver: &str) -> Option<Timestamp> {
+        self.state().departed.get(driver).copied()
+    }
+
+    pub fn forget(&self, driver: &str) {
+        self.state().departed.remove(driver);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

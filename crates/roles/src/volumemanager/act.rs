@@ -1,0 +1,277 @@
+//! One effect per action; how it ended goes into the memory.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::{Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
+use bowline_machinery::effect::{EffectError, Effects, Fate};
+use bowline_machinery::{Cache, Keyed, Ports, Recorder};
+use k8s_openapi::api::core::v1::SecretReference;
+
+use super::decide::decide;
+use super::memory::{Context, Memory};
+use super::mounts::Mounts;
+use super::paths::Paths;
+use super::request::Source;
+use super::world::{Action, Mode, Observed, Presence, Staging, Step, Target, Why};
+use crate::kubelet::{Alarms, Tenants};
+use crate::nodestatus::InUse;
+use crate::pluginmanager::{Drivers, Registered};
+
+/// Limit of each call to a driver.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The volume manager's hands.
+pub struct Manager {
+    pub ports: Ports,
+    pub effects: Effects,
+    pub recorder: Recorder,
+    pub node_name: String,
+    pub paths: Paths,
+    pub pods: Cache<Pod>,
+    pub volumes: Cache<PersistentVolume>,
+    pub memory: Memory,
+    pub mounts: Mounts,
+    pub drivers: Drivers,
+    pub in_use: InUse,
+    pub tenants: Tenants,
+    pub alarms: Alarms,
+}
+
+#[async_trait]
+impl Keyed for Manager {
+    type Key = String;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        "volumemanager"
+    }
+
+    async fn observe(&self, volume: &String) -> Result<Option<Observed>, EffectError> {
+        Ok(self.seen(volume))
+    }
+
+    fn decide(&self, seen: &Observed) -> Step {
+        decide(seen)
+    }
+
+    fn waiting(&self, volume: &String, seen: &Observed, why: &Why) {
+        if let Why::DriverStarting(until) = why {
+            self.alarms.set(volume, *until, seen.now);
+        }
+    }
+
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        match action {
+            Action::ListInUse => {
+                self.in_use.insert(&seen.volume);
+                Ok(())
+            }
+            Action::VerifyAttached(target) => self.verify(&seen, &target).await,
+            Action::Report(target, text) => {
+                self.tell(&seen, &target, &text);
+                let note = Some(text);
+                self.memory
+                    .update(&seen.volume, |v| v.mounts.get_mut(&target).map(|mount| mount.reported = note));
+                Ok(())
+            }
+            Action::Stage(target) => self.attempt(&seen, target, Call::Stage).await,
+            Action::Publish(target) => self.attempt(&seen, target, Call::Publish).await,
+            Action::Unpublish(target) => self.attempt(&seen, target, Call::Unpublish).await,
+            Action::Unstage(staging) => self.unstage(&seen, &staging).await,
+            Action::Forget => {
+                self.memory.forget(&seen.volume);
+                self.alarms.forget(&seen.volume);
+                self.in_use.remove(&seen.volume);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Call {
+    Stage,
+    Publish,
+    Unpublish,
+}
+
+impl Manager {
+    /// Counts failures, and tells the pod what went wrong with its mount. Nobody is told of failed unmounts.
+    async fn attempt(&self, seen: &Observed, target: Target, call: Call) -> Result<(), EffectError> {
+        let mode = seen.needs.get(&target).map_or(Mode::Filesystem, |n| n.mode);
+        let done = match (call, mode) {
+            (Call::Stage, _) => self.stage(seen, &target, mode).await,
+            (Call::Publish, Mode::Filesystem) => self.publish_filesystem(seen, &target).await,
+            (Call::Publish, Mode::Block) => self.publish_device(seen, &target).await,
+            (Call::Unpublish, Mode::Filesystem) => self.unpublish_filesystem(seen, &target).await,
+            (Call::Unpublish, Mode::Block) => self.unpublish_device(seen, &target).await,
+        };
+        self.memory.attempted(&seen.volume, &target, done.is_ok());
+        let step = match (call, mode) {
+            (Call::Stage, Mode::Filesystem) => "MountVolume.MountDevice",
+            (Call::Publish, Mode::Filesystem) => "MountVolume.SetUp",
+            (Call::Stage, Mode::Block) => "MapVolume.SetUpDevice",
+            (Call::Publish, Mode::Block) => "MapVolume.MapPodDevice",
+            (Call::Unpublish, _) => return done,
+        };
+        done.map_err(|error| self.told(seen, &target, step, error))
+    }
+
+    fn told(&self, seen: &Observed, target: &Target, step: &str, error: EffectError) -> EffectError {
+        let message = format!("{step} failed for volume \"{}\" : {error}", target.spec_name);
+        self.tell(seen, target, &message);
+        EffectError { message, ..error }
+    }
+
+    fn tell(&self, seen: &Observed, target: &Target, text: &str) {
+        let Some(pod) = seen.pods.get(&target.pod_uid) else { return };
+        let mapping = text.starts_with("MapVolume") && !text.contains("NodeAffinity");
+        let reason = if mapping { "FailedMapVolume" } else { "FailedMount" };
+        self.recorder.warning(pod.as_ref(), reason, text);
+    }
+
+    /// The caches may be behind a detach that has begun; this read is not (reference kube-core.md 9.3.1).
+    async fn verify(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
+        let attached = self.attached_live(seen).await;
+        let context = attached.map_err(|e| self.told(seen, target, "MountVolume.WaitForAttach", e))?;
+        self.memory.update(&seen.volume, |v| v.verified = Some(context));
+        Ok(())
+    }
+
+    async fn attached_live(&self, seen: &Observed) -> Result<Context, EffectError> {
+        let live = self.effects.get_live::<Node>("", &self.node_name).await?;
+        if !live.is_some_and(|n| node::volumes_attached(&n).contains(&seen.volume.as_str())) {
+            return Err(EffectError::refused("Volume not attached according to node status"));
+        }
+        let attachment = name::attachment(&seen.handle, &seen.driver_name, &self.node_name);
+        let live = self.effects.get_live::<VolumeAttachment>("", &attachment).await?;
+        match live.filter(volume::attached).and_then(|a| a.status) {
+            Some(status) => Ok(status.attachment_metadata.unwrap_or_default()),
+            None => Err(EffectError::refused(format!("volume attachment {attachment} is not attached"))),
+        }
+    }
+
+    /// Stages for all pods; a filesystem and a device differ only in their paths.
+    async fn stage(&self, seen: &Observed, target: &Target, mode: Mode) -> Result<(), EffectError> {
+        let staging = Staging::of(target, mode);
+        let (pv, driver) = (source(seen, target)?, self.driver(seen)?);
+        let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
+        let secrets = self.secrets("NodeStageSecretRef", csi.node_stage_secret_ref.as_ref()).await?;
+        let before = seen.stages.get(&staging).copied().unwrap_or_default();
+        let path = self.paths.staging(&seen.driver_name, &seen.handle, &staging);
+        let source = Source { pv, csi, context: self.context(seen), secrets, able: driver.capabilities };
+        let request = source.stage(&path).map_err(EffectError::refused)?;
+
+        self.record_stage(seen, &staging, &path).await?;
+        self.memory.set_stage(&seen.volume, &staging, Presence::Uncertain);
+        let send = |request| async move { driver.connection.node().node_stage_volume(request).await };
+        let staged = self.call("NodeStageVolume", seen, request, send).await;
+        if refused_cleanly(&staged, before) {
+            self.clean_stage(seen, &staging).await?;
+            self.memory.set_stage(&seen.volume, &staging, Presence::Absent);
+        }
+        staged?;
+        self.memory.set_stage(&seen.volume, &staging, Presence::Present);
+        Ok(())
+    }
+
+    async fn unstage(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
+        let driver = self.driver(seen)?;
+        self.unreferenced(seen, staging).await?;
+        self.memory.set_stage(&seen.volume, staging, Presence::Uncertain);
+        if driver.capabilities.stage_unstage {
+            let path = self.paths.staging(&seen.driver_name, &seen.handle, staging);
+            let request = bowline_proto::csi::v1::NodeUnstageVolumeRequest {
+                volume_id: seen.handle.clone(),
+                staging_target_path: path.display().to_string(),
+            };
+            let send = |request| async move { driver.connection.node().node_unstage_volume(request).await };
+            self.call("NodeUnstageVolume", seen, request, send).await?;
+        }
+        self.clean_stage(seen, staging).await?;
+        self.memory.set_stage(&seen.volume, staging, Presence::Absent);
+        Ok(())
+    }
+
+    pub(super) fn driver(&self, seen: &Observed) -> Result<Registered, EffectError> {
+        let missing = || EffectError::unknown(Why::DriverMissing(seen.driver_name.clone()).to_string());
+        self.drivers.get(&seen.driver_name).ok_or_else(missing)
+    }
+
+    /// What attaching left for the driver; nothing when the volume is not attached.
+    pub(super) fn context(&self, seen: &Observed) -> Context {
+        self.memory.get(&seen.volume).and_then(|v| v.verified).unwrap_or_default()
+    }
+
+    pub(super) async fn secrets(
+        &self,
+        field: &str,
+        reference: Option<&SecretReference>,
+    ) -> Result<BTreeMap<String, String>, EffectError> {
+        let Some(reference) = reference else { return Ok(BTreeMap::new()) };
+        let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
+        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        let failed = |why: String| EffectError {
+            fate: Fate::Unknown,
+            code: 0,
+            message: format!("kubernetes.io/csi: failed to get {field} {namespace}/{name}: {why}"),
+        };
+        let secret = self.effects.get_live::<Secret>(namespace, name).await;
+        let secret = secret.map_err(|e| failed(e.message))?;
+        let secret = secret.ok_or_else(|| failed(format!("secrets {name:?} not found")))?;
+        let data = secret.data.unwrap_or_default();
+        Ok(data.into_iter().map(|(key, v)| (key, String::from_utf8_lossy(&v.0).into_owned())).collect())
+    }
+
+    /// One call to the driver, with upstream's time limit and classes.
+    pub(super) async fn call<Q, A, F, Fut>(
+        &self,
+        rpc: &'static str,
+        seen: &Observed,
+        request: Q,
+        send: F,
+    ) -> Result<A, EffectError>
+    where
+        F: FnOnce(tonic::Request<Q>) -> Fut,
+        Fut: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
+    {
+        let classes = bowline_machinery::csi::Classes::Default;
+        let object = format!("volume {}", seen.handle);
+        bowline_machinery::csi::call(&self.effects, rpc, &object, CALL_TIMEOUT, classes, request, send).await
+    }
+
+    /// A change of files, as an effect of its own: with crash points and an entry in the journal.
+    pub(super) async fn on_disk(
+        &self,
+        what: &str,
+        path: &Path,
+        change: impl Future<Output = io::Result<()>>,
+    ) -> Result<(), EffectError> {
+        let shown = path.display();
+        let failed = |e: io::Error| EffectError::refused(format!("{what} `{shown}`: {e}"));
+        self.effects.run(what, &format!("path {shown}"), async { change.await.map_err(failed) }).await
+    }
+}
+
+/// A refusal proves that nothing is there only if nothing was there before (the answer to an earlier call may have
+/// been lost).
+pub fn refused_cleanly<T>(result: &Result<T, EffectError>, before: Presence) -> bool {
+    before == Presence::Absent && result.as_ref().is_err_and(|e| e.fate == Fate::Refused)
+}
+
+pub fn source<'a>(seen: &'a Observed, target: &Target) -> Result<&'a PersistentVolume, EffectError> {
+    let gone = || EffectError::unknown(format!("volume {} is gone", target.spec_name));
+    seen.sources.get(&target.spec_name).map(|pv| pv.as_ref()).ok_or_else(gone)
+}
+
+pub fn pod<'a>(seen: &'a Observed, target: &Target) -> Result<&'a Pod, EffectError> {
+    let gone = || EffectError::unknown(format!("pod {} is gone", target.pod_uid));
+    seen.pods.get(&target.pod_uid).map(|pod| pod.as_ref()).ok_or_else(gone)
+}

@@ -1,0 +1,148 @@
+//! From a pod's volume over its claim to the volume behind it (reference kube-core.md 4.2). Pure.
+
+use std::collections::BTreeSet;
+
+use bowline_api::{Container, Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
+
+use super::world::Mode;
+
+/// What a pod's volume comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The unique volume name.
+    pub volume: String,
+    pub driver: String,
+    pub handle: String,
+    pub spec_name: String,
+    pub mode: Mode,
+    pub read_only: bool,
+}
+
+/// A volume of a pod that is backed by a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    pub volume_name: String,
+    pub claim_name: String,
+    pub read_only: bool,
+    /// The claim must have been made for this very pod.
+    pub ephemeral: bool,
+    pub mounted: bool,
+    pub device: bool,
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.as_ref();
+    let init = spec.and_then(|s| s.init_containers.as_deref()).unwrap_or_default();
+    init.iter().chain(spec.map(|s| s.containers.as_slice()).unwrap_or_default())
+}
+
+/// Names of volumes that containers mount, and of those they open as devices.
+fn used(pod: &Pod) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let mounts = containers(pod).flat_map(|c| c.volume_mounts.iter().flatten()).map(|m| m.name.as_str());
+    let devices = containers(pod).flat_map(|c| c.volume_devices.iter().flatten()).map(|d| d.name.as_str());
+    (mounts.collect(), devices.collect())
+}
+
+/// Volumes with a claim that some container uses; others are neither mounted nor waited for.
+pub fn claimed(pod: &Pod) -> Vec<Claimed> {
+    let (mounts, devices) = used(pod);
+    let mut all = Vec::new();
+    for (name, claim_name) in pod::claims(pod) {
+        let (mounted, device) = (mounts.contains(name), devices.contains(name));
+        let source = pod::volumes(pod).iter().find(|v| v.name == name);
+        let claim = source.and_then(|v| v.persistent_volume_claim.as_ref());
+        if mounted || device {
+            all.push(Claimed {
+                volume_name: name.to_owned(),
+                claim_name,
+                read_only: claim.and_then(|c| c.read_only).unwrap_or(false),
+                ephemeral: claim.is_none(),
+                mounted,
+                device,
+            });
+        }
+    }
+    all
+}
+
+/// Follows a claim to its volume, or says in upstream's words why that cannot be done.
+pub fn resolve(
+    pod: &Pod,
+    wanted: &Claimed,
+    claim: Option<&PersistentVolumeClaim>,
+    pv: Option<&PersistentVolume>,
+) -> Result<Resolved, String> {
+    let name = format!("{}/{}", pod.namespace(), wanted.claim_name);
+    let wrong = |why: String| format!("error processing PVC {name}: {why}");
+    let Some(claim) = claim else {
+        let short = &wanted.claim_name;
+        let text = format!("persistentvolumeclaims {short:?} not found");
+        return Err(wrong(format!("failed to fetch PVC from API server: {text}")));
+    };
+    if wanted.ephemeral && !owned_by(claim, pod) {
+        let pod = pod.key();
+        return Err(wrong(format!("PVC {name} was not created for pod {pod} (pod is not owner)")));
+    }
+    if claim.deleting() && !claim.has_finalizer(keys::PVC_PROTECTION) {
+        return Err(wrong("PVC is being deleted".into()));
+    }
+    if volume::claim_phase(claim) != "Bound" {
+        return Err(wrong("PVC is not bound".into()));
+    }
+    let spec_name = volume::claim_volume(claim);
+    if spec_name.is_empty() {
+        return Err(wrong("PVC has empty pvc.Spec.VolumeName".into()));
+    }
+    let Some(pv) = pv else {
+        return Err(wrong(format!(
+            "failed to fetch PV {spec_name} from API server: persistentvolumes {spec_name:?} not found"
+        )));
+    };
+    bound_back(claim, pv).map_err(wrong)?;
+    let mode = mode(wanted, pv)?;
+    let Some(source) = volume::csi(pv) else {
+        return Err(format!("volume {} is not a CSI volume: no volume plugin matched", wanted.volume_name));
+    };
+    Ok(Resolved {
+        volume: bowline_api::name::unique_volume(&source.driver, &source.volume_handle),
+        driver: source.driver.clone(),
+        handle: source.volume_handle.clone(),
+        spec_name: spec_name.to_owned(),
+        mode,
+        read_only: wanted.read_only,
+    })
+}
+
+fn owned_by(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    let owners = claim.meta().owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|o| o.controller == Some(true) && o.uid == pod.uid())
+}
+
+fn bound_back(claim: &PersistentVolumeClaim, pv: &PersistentVolume) -> Result<(), String> {
+    let name = pv.name();
+    match volume::claim_ref(pv) {
+        None => Err(format!(
+            "found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+        )),
+        Some(reference) if reference.uid.as_deref() != Some(claim.uid()) => Err(format!(
+            "found PV object {name} but its pv.Spec.ClaimRef.UID {:?} does not point to claim.UID {:?}",
+            reference.uid.as_deref().unwrap_or_default(),
+            claim.uid()
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+fn mode(wanted: &Claimed, pv: &PersistentVolume) -> Result<Mode, String> {
+    let name = &wanted.volume_name;
+    match (volume::volume_mode(pv) == volume::BLOCK, wanted.mounted, wanted.device) {
+        (true, true, _) => {
+            Err(format!("volume {name} has volumeMode Block, but is specified in volumeMounts"))
+        }
+        (false, _, true) => {
+            Err(format!("volume {name} has volumeMode Filesystem, but is specified in volumeDevices"))
+        }
+        (true, false, _) => Ok(Mode::Block),
+        (false, _, false) => Ok(Mode::Filesystem),
+    }
+}

@@ -1,0 +1,173 @@
+//! Publishing filesystems to pods, and the directories around mounts.
+
+use std::io;
+use std::path::Path;
+
+use bowline_api::volume;
+use bowline_machinery::effect::EffectError;
+use bowline_proto::csi::v1::NodeUnpublishVolumeRequest;
+
+use super::act::{Manager, pod, refused_cleanly, source};
+use super::paths::DIR_MODE;
+use super::record::Record;
+use super::request::Source;
+use super::world::{Mode, Observed, Presence, Staging, Target};
+
+impl Manager {
+    pub(super) async fn publish_filesystem(
+        &self,
+        seen: &Observed,
+        target: &Target,
+    ) -> Result<(), EffectError> {
+        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen)?);
+        let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
+        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await?;
+        let path = self.paths.mount(target);
+        let staging = self.paths.staging(&seen.driver_name, &seen.handle, &Staging::Filesystem);
+        let staging = driver.capabilities.stage_unstage.then_some(staging.as_path());
+        let need = seen.needs.get(target);
+        let read_only = need.is_some_and(|n| n.read_only);
+        let before = need.map(|n| n.presence).unwrap_or_default();
+        let source = Source { pv, csi, context: self.context(seen), secrets, able: driver.capabilities };
+        let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
+        let request = request.map_err(EffectError::refused)?;
+
+        let record = Record::mount(&seen.driver_name, &seen.handle, &self.node_name, target);
+        self.record_at(&self.paths.pod_volume(target), &self.paths.mount_record(target), &record).await?;
+        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
+        let send = |request| async move { driver.connection.node().node_publish_volume(request).await };
+        let published = self.call("NodePublishVolume", seen, request, send).await;
+        if refused_cleanly(&published, before) {
+            self.clean_mount(target).await?;
+            self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Absent);
+        }
+        published?;
+        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Present);
+        Ok(())
+    }
+
+    pub(super) async fn unpublish_filesystem(
+        &self,
+        seen: &Observed,
+        target: &Target,
+    ) -> Result<(), EffectError> {
+        let driver = self.driver(seen)?;
+        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
+        let target_path = self.paths.mount(target).display().to_string();
+        let request = NodeUnpublishVolumeRequest { volume_id: seen.handle.clone(), target_path };
+        let send = |request| async move { driver.connection.node().node_unpublish_volume(request).await };
+        self.call("NodeUnpublishVolume", seen, request, send).await?;
+        self.clean_mount(target).await?;
+        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Absent);
+        Ok(())
+    }
+
+    /// The record is durable before the call: whoever comes after us can take the volume down.
+    pub(super) async fn record_at(
+        &self,
+        dir: &Path,
+        file: &Path,
+        record: &Record,
+    ) -> Result<(), EffectError> {
+        let disk = &self.ports.host.disk;
+        let write = async {
+            disk.create_dir_all(dir, DIR_MODE).await?;
+            record.write(&self.ports.host, file).await
+        };
+        self.on_disk("record", file, write).await
+    }
+
+    pub(super) async fn record_stage(
+        &self,
+        seen: &Observed,
+        staging: &Staging,
+        path: &Path,
+    ) -> Result<(), EffectError> {
+        let (driver, handle) = (&seen.driver_name, &seen.handle);
+        let file = self.paths.staging_record(driver, handle, staging);
+        let (dir, record) = match staging {
+            Staging::Filesystem => (self.paths.global(driver, handle), Record::staged(driver, handle)),
+            Staging::Block(spec_name) => {
+                let record = Record::device(driver, handle, &self.node_name, spec_name);
+                (self.paths.device_data(spec_name), record)
+            }
+        };
+        self.record_at(&dir, &file, &record).await?;
+        self.on_disk("mkdir", path, self.ports.host.disk.create_dir_all(path, DIR_MODE)).await
+    }
+
+    /// The record goes after the mount point: dying in between leaves enough to come here again.
+    async fn clean_mount(&self, target: &Target) -> Result<(), EffectError> {
+        let (mount, record) = (self.paths.mount(target), self.paths.mount_record(target));
+        let disk = &self.ports.host.disk;
+        let clean = async {
+            self.not_mounted(&mount).await?;
+            disk.remove_dir(&mount).await?;
+            disk.remove_file(&record).await?;
+            disk.remove_dir(&self.paths.pod_volume(target)).await
+        };
+        self.on_disk("remove", &mount, clean).await
+    }
+
+    pub(super) async fn clean_stage(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
+        let (driver, handle) = (&seen.driver_name, &seen.handle);
+        let path = self.paths.staging(driver, handle, staging);
+        let record = self.paths.staging_record(driver, handle, staging);
+        let disk = &self.ports.host.disk;
+        let clean = async {
+            self.not_mounted(&path).await?;
+            disk.remove_dir(&path).await?;
+            if let Staging::Block(spec_name) = staging {
+                disk.remove_dir(&self.paths.device_publish(spec_name)).await?;
+                disk.remove_dir(&self.paths.device_map(spec_name)).await?;
+            }
+            disk.remove_file(&record).await?;
+            match staging {
+                Staging::Filesystem => disk.remove_dir(&self.paths.global(driver, handle)).await,
+                Staging::Block(spec_name) => {
+                    disk.remove_dir(&self.paths.device_data(spec_name)).await?;
+                    disk.remove_dir(&self.paths.device(spec_name)).await
+                }
+            }
+        };
+        self.on_disk("remove", &path, clean).await
+    }
+
+    /// Nothing is removed below a mount that the driver left behind: it may hold data.
+    async fn not_mounted(&self, path: &Path) -> io::Result<()> {
+        match self.ports.host.kernel.mount_at(path).await.map_err(io::Error::other)? {
+            None => Ok(()),
+            Some(_) => Err(io::Error::other("it is still a mount point")),
+        }
+    }
+
+    /// The mount table has the last word on whether something still uses the stage (reference kube-core.md 9.3.8).
+    pub(super) async fn unreferenced(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
+        let path = self.paths.staging(&seen.driver_name, &seen.handle, staging);
+        let kernel = &self.ports.host.kernel;
+        let failed = |e: bowline_host::kernel::KernelError| EffectError::unknown(e.to_string());
+        if let Staging::Block(spec_name) = staging {
+            let left = self.ports.host.disk.list(&self.paths.device_map(spec_name)).await.unwrap_or_default();
+            if !left.is_empty() {
+                let text = format!("the device map of {spec_name} is still used by pods {left:?}");
+                return Err(EffectError::refused(text));
+            }
+            return Ok(());
+        }
+        let Some(staged) = kernel.mount_at(&path).await.map_err(failed)? else { return Ok(()) };
+        let mounts = kernel.mounts().await.map_err(failed)?;
+        let same = mounts.iter().filter(|m| m.device == staged.device && m.root == staged.root);
+        let others: Vec<_> =
+            same.filter(|m| m.target != path).map(|m| m.target.display().to_string()).collect();
+        // A whole filesystem that was mounted from its device has its origin elsewhere: only binds count.
+        let pods = self.paths.pods().display().to_string();
+        let others: Vec<_> = others.into_iter().filter(|target| target.starts_with(&pods)).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(EffectError::refused(format!(
+            "the device mount path {:?} is still mounted by other references {others:?}",
+            path.display().to_string()
+        )))
+    }
+}

@@ -1,0 +1,182 @@
+//! The volumes that are here, or may be: what this process did and what it found at start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+
+use super::world::{Mode, Presence, Staging, Target};
+
+/// What attaching left for the driver: `publish_context`.
+pub type Context = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, Default)]
+pub struct VolumeState {
+    pub driver: String,
+    pub handle: String,
+    pub stages: BTreeMap<Staging, Presence>,
+    pub mounts: BTreeMap<Target, MountState>,
+    /// Set when a live read has found the volume attached; kept until the last stage is gone.
+    pub verified: Option<Context>,
+    pub driver_missing_since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone)]
+pub struct MountState {
+    pub mode: Mode,
+    pub presence: Presence,
+    pub failures: u32,
+    pub reported: Option<String>,
+}
+
+impl VolumeState {
+    /// Nothing of it is on this machine, as far as we know.
+    pub fn absent(&self) -> bool {
+        self.mounts.values().all(|m| m.presence == Presence::Absent)
+            && self.stages.values().all(|p| *p == Presence::Absent)
+    }
+}
+
+type Handler = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Clones share it.
+#[derive(Clone, Default)]
+pub struct Memory {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    handlers: Mutex<Vec<Handler>>,
+}
+
+#[derive(Default)]
+struct State {
+    volumes: BTreeMap<String, VolumeState>,
+    /// Volumes that a pod has mounted, or may have.
+    by_pod: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Memory {
+    pub fn get(&self, volume: &str) -> Option<VolumeState> {
+        self.state().volumes.get(volume).cloned()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.state().volumes.keys().cloned().collect()
+    }
+
+    pub fn of_driver(&self, driver: &str) -> Vec<String> {
+        let state = self.state();
+        state.volumes.iter().filter(|(_, v)| v.driver == driver).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Volumes that a pod has mounted, or may have.
+    pub fn of_pod(&self, uid: &str) -> Vec<String> {
+        self.state().by_pod.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    pub fn presence(&self, volume: &str, target: &Target) -> Presence {
+        let state = self.state();
+        let mount = state.volumes.get(volume).and_then(|v| v.mounts.get(target));
+        mount.map(|m| m.presence).unwrap_or_default()
+    }
+
+    /// Calls `handler` with the UID of a pod whenever one of its mounts changes.
+    pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
+        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+    }
+
+    /// Tells those who wait for a pod's volumes.
+    pub fn changed(&self, uid: &str) {
+        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        handlers.iter().for_each(|handler| handler(uid));
+    }
+
+    /// Remembers who wants a volume, so that it is looked at when its driver comes; drops what is neither wanted
+    /// nor there.
+    pub fn expect(&self, volume: &str, driver: &str, handle: &str, wanted: &BTreeMap<Target, Mode>) {
+        let mut state = self.state();
+        if wanted.is_empty() && !state.volumes.contains_key(volume) {
+            return;
+        }
+        let entry = state.volumes.entry(volume.to_owned()).or_default();
+        (entry.driver, entry.handle) = (driver.to_owned(), handle.to_owned());
+        entry.mounts.retain(|t, m| m.presence != Presence::Absent || wanted.contains_key(t));
+        for (target, mode) in wanted {
+            let fresh = MountState { mode: *mode, presence: Presence::Absent, failures: 0, reported: None };
+            entry.mounts.entry(target.clone()).or_insert(fresh);
+        }
+    }
+
+    /// A volume that an earlier process left.
+    pub fn found(&self, volume: &str, driver: &str, handle: &str) {
+        let mut state = self.state();
+        let entry = state.volumes.entry(volume.to_owned()).or_default();
+        (entry.driver, entry.handle) = (driver.to_owned(), handle.to_owned());
+    }
+
+    /// Changes what is known about a volume, if it is known.
+    pub fn update<T>(&self, volume: &str, change: impl FnOnce(&mut VolumeState) -> T) -> Option<T> {
+        self.state().volumes.get_mut(volume).map(change)
+    }
+
+    pub fn set_stage(&self, volume: &str, staging: &Staging, presence: Presence) {
+        self.update(volume, |v| {
+            v.stages.insert(staging.clone(), presence);
+            if v.stages.values().all(|p| *p == Presence::Absent) {
+                v.stages.clear();
+            }
+            // With nothing here, the volume may be detached and attached anew: ask again next time.
+            if v.absent() {
+                v.verified = None;
+            }
+        });
+        // Whoever waits for a clean machine looks again; no pod is concerned.
+        self.changed("");
+    }
+
+    pub fn set_mount(&self, volume: &str, target: &Target, mode: Mode, presence: Presence) {
+        {
+            let mut state = self.state();
+            let Some(entry) = state.volumes.get_mut(volume) else { return };
+            let fresh = MountState { mode, presence, failures: 0, reported: None };
+            entry.mounts.entry(target.clone()).or_insert(fresh).presence = presence;
+            if presence == Presence::Absent && entry.absent() {
+                entry.verified = None;
+            }
+            let held = entry
+                .mounts
+                .iter()
+                .any(|(t, m)| t.pod_uid == target.pod_uid && m.presence != Presence::Absent);
+            let of_pod = state.by_pod.entry(target.pod_uid.clone()).or_default();
+            if held {
+                of_pod.insert(volume.to_owned());
+            } else {
+                of_pod.remove(volume);
+            }
+            if of_pod.is_empty() {
+                state.by_pod.remove(&target.pod_uid);
+            }
+        }
+        self.changed(&target.pod_uid);
+    }
+
+    /// Counts an attempt for a publication.
+    pub fn attempted(&self, volume: &str, target: &Target, succeeded: bool) {
+        self.update(volume, |v| {
+            if let Some(mount) = v.mounts.get_mut(target) {
+                mount.failures = if succeeded { 0 } else { mount.failures.saturating_add(1) };
+            }
+        });
+    }
+
+    pub fn forget(&self, volume: &str) {
+        self.state().volumes.remove(volume);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,42 @@
+//! Upstream: the kubelet's volume manager and the CSI volume plugin's node half.
+//!
+//! Watches Pods of this node, PersistentVolumeClaims, PersistentVolumes, VolumeAttachments, CSIDrivers and the Node;
+//! reads Secrets. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
+//! `vol_data.json` beside each mount, and the list behind `node.status.volumesInUse`.
+//!
+//! | going in | going out |
+//! |---|---|
+//! | a pod needs the volume | the pod's last container has ended |
+//! | listed in `volumesInUse`, accepted by the API | NodeUnpublishVolume per pod |
+//! | in `volumesAttached` by a live read; attachment attached | NodeUnstageVolume after the last |
+//! | NodeStageVolume once, NodePublishVolume per pod | out of `volumesInUse`: may be detached |
+//!
+//! Promises: NODE-1 (order of calls, one at a time per volume: the queue's key is the volume), NODE-3 (mounts of an
+//! earlier process are found again and uncertain until a repeat or the inverse call has succeeded), ATT-3 (our half).
+//!
+//! Differs from upstream: claims and volumes come from watches; a refused repeat of a call whose first answer was lost
+//! leaves the volume uncertain (upstream forgets it); staging directories without a pod are found, too; a volume
+//! that keeps failing for one pod does not hold up another. No loop device locks a block volume: the container's own
+//! bind keeps the device open, and nothing here takes it away while the pod is inside.
+//! Not here yet: inline ephemeral volumes, service account tokens, requiresRepublish, fsGroup, SELinux, resize.
+
+mod act;
+mod block;
+mod decide;
+mod desired;
+mod filesystem;
+mod memory;
+mod mounts;
+mod observe;
+mod paths;
+mod reconstruct;
+mod record;
+mod request;
+mod run;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use mounts::{Mounts, PodVolumes, VolumeAt};
+pub use observe::BY_UID;
+pub use run::{Settings, run};

@@ -1,0 +1,101 @@
+//! What whoever starts containers may know: which of a pod's volumes are ready, and where.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, volume};
+use bowline_machinery::{Cache, Ports};
+
+use super::desired::{self, Claimed, Resolved};
+use super::memory::Memory;
+use super::paths::Paths;
+use super::world::{Mode, Presence, Target};
+
+/// A volume that containers can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeAt {
+    /// A directory, or a device.
+    pub path: PathBuf,
+    pub block: bool,
+    pub read_only: bool,
+}
+
+/// The volumes of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodVolumes {
+    /// All are mounted; by the volume's name in the pod.
+    Ready(BTreeMap<String, VolumeAt>),
+    /// Names of volumes that are not mounted yet, and of those that cannot be for the given reason.
+    Waiting { unmounted: Vec<String>, problems: Vec<(String, String)> },
+}
+
+/// A view of the volume manager; clones share it.
+#[derive(Clone)]
+pub struct Mounts {
+    claims: Cache<PersistentVolumeClaim>,
+    volumes: Cache<PersistentVolume>,
+    memory: Memory,
+    paths: Paths,
+}
+
+impl Mounts {
+    pub(super) fn new(ports: &Ports, memory: Memory, paths: Paths) -> Self {
+        let (claims, volumes) = (ports.informers.of(), ports.informers.of());
+        Self { claims, volumes, memory, paths }
+    }
+
+    /// Whether the volumes that the pod's containers use are mounted, and where. Volumes without a claim are not
+    /// considered.
+    pub fn ready(&self, pod: &Pod) -> PodVolumes {
+        let mut at = BTreeMap::new();
+        let (mut unmounted, mut problems) = (Vec::new(), Vec::new());
+        for wanted in desired::claimed(pod) {
+            match self.resolve(pod, &wanted) {
+                Err(why) => problems.push((wanted.volume_name.clone(), why)),
+                Ok(resolved) => match self.mounted(pod.uid(), resolved) {
+                    Some(volume) => drop(at.insert(wanted.volume_name.clone(), volume)),
+                    None => unmounted.push(wanted.volume_name.clone()),
+                },
+            }
+        }
+        if unmounted.is_empty() && problems.is_empty() {
+            PodVolumes::Ready(at)
+        } else {
+            PodVolumes::Waiting { unmounted, problems }
+        }
+    }
+
+    /// Whether anything of a pod is mounted, or may be.
+    pub fn left(&self, pod_uid: &str) -> bool {
+        !self.memory.of_pod(pod_uid).is_empty()
+    }
+
+    /// Whether any volume is on this machine, or may be.
+    pub fn any_left(&self) -> bool {
+        self.memory.names().iter().any(|name| self.memory.get(name).is_some_and(|v| !v.absent()))
+    }
+
+    /// Calls `handler` with the UID of a pod whenever its volumes may have changed.
+    pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
+        self.memory.on_change(handler);
+    }
+
+    pub(super) fn resolve(&self, pod: &Pod, wanted: &Claimed) -> Result<Resolved, String> {
+        let claim = self.claims.get(&ObjectKey::new(pod.namespace(), &wanted.claim_name));
+        let pv = claim.as_ref().and_then(|c| self.volumes.named(volume::claim_volume(c)));
+        desired::resolve(pod, wanted, claim.as_deref(), pv.as_deref())
+    }
+
+    fn mounted(&self, pod_uid: &str, resolved: Resolved) -> Option<VolumeAt> {
+        let Resolved { volume, spec_name, mode, read_only, .. } = resolved;
+        let target = Target { pod_uid: pod_uid.to_owned(), spec_name };
+        if self.memory.presence(&volume, &target) != Presence::Present {
+            return None;
+        }
+        let (path, block) = match mode {
+            Mode::Filesystem => (self.paths.mount(&target), false),
+            Mode::Block => (self.paths.mapped(&target), true),
+        };
+        Some(VolumeAt { path, block, read_only })
+    }
+}

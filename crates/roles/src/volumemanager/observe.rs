@@ -1,0 +1,180 @@
+//! From the caches, the memory and the table of drivers to what is decided on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_api::{
+    CSIDriver, Meta, Node, PersistentVolume, Pod, VolumeAttachment, name, node, pod, selector, volume,
+};
+
+use super::act::Manager;
+use super::desired;
+use super::memory::VolumeState;
+use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
+
+/// Index of volumes by unique volume name.
+pub const BY_UNIQUE_NAME: &str = "volumemanager.unique-name";
+/// Index of pods by `namespace/claim`.
+pub const BY_CLAIM: &str = "volumemanager.claim";
+/// Index of pods by UID.
+pub const BY_UID: &str = "kubelet.uid";
+
+/// A publication that a pod asks for.
+struct Asked {
+    mode: Mode,
+    read_only: bool,
+    pod: Arc<Pod>,
+    source: Arc<PersistentVolume>,
+}
+
+impl Manager {
+    /// `None` when the volume is neither wanted nor here.
+    pub(super) fn seen(&self, volume: &str) -> Option<Observed> {
+        let (driver_name, handle) = name::split_unique_volume(volume)?;
+        let asked = self.asked(volume);
+        let wanted = asked.iter().filter(|(_, a)| self.want(a) == Want::Mounted);
+        let wanted: BTreeMap<Target, Mode> = wanted.map(|(target, a)| (target.clone(), a.mode)).collect();
+        self.memory.expect(volume, driver_name, handle, &wanted);
+        let state = self.memory.get(volume)?;
+        let now = self.ports.host.clock.now();
+        let csi_driver = self.ports.informers.of::<CSIDriver>().named(driver_name);
+        let own_node = self.ports.informers.of::<Node>().named(&self.node_name);
+        let sources: BTreeMap<String, Arc<PersistentVolume>> =
+            asked.values().map(|a| (a.source.name().to_owned(), a.source.clone())).collect();
+        let reachable =
+            |pv: &PersistentVolume| own_node.as_ref().is_none_or(|node| selector::volume_reachable(pv, node));
+        let unreachable = sources.values().filter(|pv| !reachable(pv)).map(|pv| pv.name().to_owned());
+        Some(Observed {
+            volume: volume.to_owned(),
+            driver_name: driver_name.to_owned(),
+            handle: handle.to_owned(),
+            now,
+            driver: self.driver_seen(volume, driver_name, now),
+            attach: self.attach_seen(volume, &state, csi_driver.as_deref(), own_node.as_deref()),
+            may_unmount: self.tenants.counted(),
+            needs: self.needs(&asked, &state),
+            stages: state.stages.clone(),
+            unreachable: unreachable.collect(),
+            pods: asked.values().map(|a| (a.pod.uid().to_owned(), a.pod.clone())).collect(),
+            sources,
+            csi_driver,
+        })
+    }
+
+    /// Publications of this volume that pods of this node ask for.
+    fn asked(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
+        let mut asked = BTreeMap::new();
+        for source in self.volumes.indexed(BY_UNIQUE_NAME, unique_name) {
+            let Some(claim) = volume::claim_ref(&source) else { continue };
+            let (Some(namespace), Some(claim)) = (&claim.namespace, &claim.name) else { continue };
+            for pod in self.pods.indexed(BY_CLAIM, &format!("{namespace}/{claim}")) {
+                if pod::node_name(&pod) != self.node_name {
+                    continue;
+                }
+                let of_claim = desired::claimed(&pod).into_iter().filter(|c| c.claim_name == *claim);
+                let resolved = of_claim.filter_map(|c| self.mounts.resolve(&pod, &c).ok());
+                for found in resolved.filter(|r| r.volume == unique_name && r.spec_name == source.name()) {
+                    let target = Target { pod_uid: pod.uid().to_owned(), spec_name: found.spec_name.clone() };
+                    let ask = Asked {
+                        mode: found.mode,
+                        read_only: found.read_only,
+                        pod: pod.clone(),
+                        source: source.clone(),
+                    };
+                    asked.insert(target, ask);
+                }
+            }
+        }
+        asked
+    }
+
+    fn needs(&self, asked: &BTreeMap<Target, Asked>, state: &VolumeState) -> BTreeMap<Target, Need> {
+        let mut needs = BTreeMap::new();
+        for (target, mount) in &state.mounts {
+            let want = match asked.get(target) {
+                Some(ask) => self.want(ask),
+                None => self.want_unasked(&target.pod_uid),
+            };
+            let need = Need {
+                want,
+                mode: mount.mode,
+                read_only: asked.get(target).is_some_and(|a| a.read_only),
+                presence: mount.presence,
+                failures: mount.failures,
+                reported: mount.reported.clone(),
+            };
+            needs.insert(target.clone(), need);
+        }
+        needs
+    }
+
+    fn want(&self, ask: &Asked) -> Want {
+        let ending = self.tenants.evicting() || ending(&ask.pod);
+        match (ending, self.tenants.inside(ask.pod.uid())) {
+            (false, _) => Want::Mounted,
+            (true, true) => Want::AsItIs,
+            (true, false) => Want::Gone,
+        }
+    }
+
+    /// The pod is gone, or its claim no longer leads here. As long as it may run, nothing is taken from it.
+    fn want_unasked(&self, pod_uid: &str) -> Want {
+        let lives = self.pods.indexed(BY_UID, pod_uid).iter().any(|pod| !ending(pod));
+        let kept = self.tenants.inside(pod_uid) || (lives && !self.tenants.evicting());
+        if kept { Want::AsItIs } else { Want::Gone }
+    }
+
+    fn driver_seen(&self, volume: &str, driver: &str, now: jiff::Timestamp) -> DriverSeen {
+        match self.drivers.get(driver) {
+            Some(driver) => {
+                self.memory.update(volume, |v| v.driver_missing_since = None);
+                DriverSeen::Registered { stages: driver.capabilities.stage_unstage }
+            }
+            None => {
+                let since = self.memory.update(volume, |v| *v.driver_missing_since.get_or_insert(now));
+                DriverSeen::Missing { since: since.unwrap_or(now) }
+            }
+        }
+    }
+
+    fn attach_seen(
+        &self,
+        unique_name: &str,
+        state: &VolumeState,
+        csi_driver: Option<&CSIDriver>,
+        own_node: Option<&Node>,
+    ) -> AttachSeen {
+        if !volume::attach_required(csi_driver) {
+            return AttachSeen::NotRequired;
+        }
+        if !self.in_use.contains(unique_name) {
+            return AttachSeen::NotListed;
+        }
+        if !self.in_use.accepted(unique_name) {
+            return AttachSeen::NotAccepted;
+        }
+        if state.verified.is_some() {
+            return AttachSeen::Verified;
+        }
+        if !own_node.is_some_and(|n| node::volumes_attached(n).contains(&unique_name)) {
+            return AttachSeen::NotInNodeStatus;
+        }
+        let attachment = name::attachment(&state.handle, &state.driver, &self.node_name);
+        let attachment = self.ports.informers.of::<VolumeAttachment>().named(&attachment);
+        if attachment.is_some_and(|a| volume::attached(&a)) {
+            AttachSeen::Unverified
+        } else {
+            AttachSeen::NotAttached
+        }
+    }
+
+    /// What holds a place in `volumesInUse`: everything attachable that is wanted or may be here.
+    pub(super) fn attachable(&self, driver: &str) -> bool {
+        volume::attach_required(self.ports.informers.of::<CSIDriver>().named(driver).as_deref())
+    }
+}
+
+/// The pod will start no container any more.
+fn ending(pod: &Pod) -> bool {
+    pod.deleting() || matches!(pod::phase(pod), "Failed" | "Succeeded")
+}

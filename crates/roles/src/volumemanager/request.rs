@@ -1,0 +1,86 @@
+//! The requests of the four node calls (reference kube-core.md 4.7, 4.8, 4.11).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bowline_api::{CSIDriver, Meta, PersistentVolume, Pod, keys, volume};
+use bowline_machinery::capability::{self, SingleNode};
+use bowline_proto::csi::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
+use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
+
+use crate::pluginmanager::Capabilities;
+
+type Strings = BTreeMap<String, String>;
+
+/// Everything about a volume that both requests carry.
+pub struct Source<'a> {
+    pub pv: &'a PersistentVolume,
+    pub csi: &'a CSIPersistentVolumeSource,
+    pub context: Strings,
+    pub secrets: Strings,
+    pub able: Capabilities,
+}
+
+impl Source<'_> {
+    pub fn stage(self, path: &Path) -> Result<NodeStageVolumeRequest, String> {
+        Ok(NodeStageVolumeRequest {
+            volume_id: self.csi.volume_handle.clone(),
+            publish_context: self.context.clone(),
+            staging_target_path: path.display().to_string(),
+            volume_capability: Some(self.capability()?),
+            // Staging serves all pods: nothing of a pod goes in here.
+            volume_context: self.csi.volume_attributes.clone().unwrap_or_default(),
+            secrets: self.secrets,
+        })
+    }
+
+    /// `staging`: empty for filesystems of drivers that do not stage, always set for devices.
+    pub fn publish(
+        self,
+        staging: Option<&Path>,
+        target: &Path,
+        read_only: bool,
+        pod: &Pod,
+        driver: Option<&CSIDriver>,
+    ) -> Result<NodePublishVolumeRequest, String> {
+        let mut volume_context = self.csi.volume_attributes.clone().unwrap_or_default();
+        if driver.and_then(|d| d.spec.pod_info_on_mount).unwrap_or(false) {
+            volume_context.extend(pod_info(pod));
+        }
+        Ok(NodePublishVolumeRequest {
+            volume_id: self.csi.volume_handle.clone(),
+            publish_context: self.context.clone(),
+            staging_target_path: staging.map(|p| p.display().to_string()).unwrap_or_default(),
+            target_path: target.display().to_string(),
+            volume_capability: Some(self.capability()?),
+            readonly: read_only,
+            volume_context,
+            secrets: self.secrets,
+        })
+    }
+
+    /// Only the first access mode counts.
+    fn capability(&self) -> Result<VolumeCapability, String> {
+        let single_node =
+            if self.able.single_node_multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain };
+        let modes = volume::volume_access_modes(self.pv);
+        let mode = capability::access_mode(&modes[..modes.len().min(1)], single_node)?;
+        if volume::volume_mode(self.pv) == volume::BLOCK {
+            return Ok(capability::block(mode));
+        }
+        let options = self.pv.spec.as_ref().and_then(|s| s.mount_options.as_deref()).unwrap_or_default();
+        Ok(capability::mount(mode, self.csi.fs_type.as_deref().unwrap_or_default(), options))
+    }
+}
+
+fn pod_info(pod: &Pod) -> Strings {
+    let account = pod.spec.as_ref().and_then(|s| s.service_account_name.as_deref()).unwrap_or_default();
+    let info = [
+        (keys::POD_NAME, pod.name()),
+        (keys::POD_NAMESPACE, pod.namespace()),
+        (keys::POD_UID, pod.uid()),
+        (keys::POD_SERVICE_ACCOUNT, account),
+        (keys::POD_EPHEMERAL, "false"),
+    ];
+    info.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}

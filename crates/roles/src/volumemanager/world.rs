@@ -1,0 +1,163 @@
+//! What the volume manager sees, does and says about one volume.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_api::{CSIDriver, PersistentVolume, Pod};
+use jiff::Timestamp;
+
+/// One publication of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub pod_uid: String,
+    /// The volume's name in paths: that of the PersistentVolume.
+    pub spec_name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    Filesystem,
+    Block,
+}
+
+/// Where a volume is staged. Filesystems: by handle; devices: by the volume's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Staging {
+    Filesystem,
+    Block(String),
+}
+
+impl Staging {
+    pub fn of(target: &Target, mode: Mode) -> Self {
+        match mode {
+            Mode::Filesystem => Self::Filesystem,
+            Mode::Block => Self::Block(target.spec_name.clone()),
+        }
+    }
+}
+
+/// Whether a stage or publication is there. Uncertain counts as there for taking down, and as not there for use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Presence {
+    #[default]
+    Absent,
+    /// A call was made whose answer is not known; only its repeat or its inverse clears this.
+    Uncertain,
+    Present,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    Mounted,
+    /// The pod is ending, but containers of it may still run.
+    AsItIs,
+    Gone,
+}
+
+/// A publication as it is and as it should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Need {
+    pub want: Want,
+    pub mode: Mode,
+    pub read_only: bool,
+    pub presence: Presence,
+    /// Failed attempts in a row: others go first.
+    pub failures: u32,
+    /// The last obstacle that the pod was told of.
+    pub reported: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverSeen {
+    /// Not registered; always for now, never for good.
+    Missing {
+        since: Timestamp,
+    },
+    Registered {
+        stages: bool,
+    },
+}
+
+/// How far the hand-over from the attach/detach controller is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttachSeen {
+    NotRequired,
+    /// Not in our list of volumes in use.
+    NotListed,
+    /// Listed, but the API server has not confirmed it.
+    NotAccepted,
+    NotInNodeStatus,
+    NotAttached,
+    /// All of that according to the caches, which may be behind.
+    Unverified,
+    /// A live read agreed.
+    Verified,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// The unique volume name.
+    pub volume: String,
+    pub driver_name: String,
+    pub handle: String,
+    pub now: Timestamp,
+    pub driver: DriverSeen,
+    pub attach: AttachSeen,
+    /// Containers of an earlier process are known, so that what nobody needs may go.
+    pub may_unmount: bool,
+    pub needs: BTreeMap<Target, Need>,
+    pub stages: BTreeMap<Staging, Presence>,
+    /// Volumes that this node cannot reach, by their name in paths.
+    pub unreachable: Vec<String>,
+    pub sources: BTreeMap<String, Arc<PersistentVolume>>,
+    pub pods: BTreeMap<String, Arc<Pod>>,
+    pub csi_driver: Option<Arc<CSIDriver>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    ListInUse,
+    /// Live read of the node and of the attachment.
+    VerifyAttached(Target),
+    Stage(Target),
+    Publish(Target),
+    Unpublish(Target),
+    Unstage(Staging),
+    /// Tells a pod what holds its volume up.
+    Report(Target, String),
+    /// Nothing of the volume is left here.
+    Forget,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    NotAccepted,
+    NotInNodeStatus(String),
+    NotAttached,
+    DriverMissing(String),
+    /// As above, for so short a time that nobody needs to know; looked at again then.
+    DriverStarting(Timestamp),
+    Blocked(String),
+    InUse,
+    NotCounted,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAccepted => f.write_str("volume is not yet reported in use"),
+            Self::NotInNodeStatus(name) => write!(f, "volume {name} is not yet in node's status"),
+            Self::NotAttached => f.write_str("volume attachment is not yet attached"),
+            Self::DriverMissing(driver) => {
+                write!(f, "driver name {driver} not found in the list of registered CSI drivers")
+            }
+            Self::DriverStarting(until) => write!(f, "driver has not registered yet; reported at {until}"),
+            Self::Blocked(text) => f.write_str(text),
+            Self::InUse => f.write_str("containers may still use the volume"),
+            Self::NotCounted => f.write_str("containers of an earlier process are not known yet"),
+        }
+    }
+}
+
+pub type Step = bowline_machinery::Step<Action, Why>;
