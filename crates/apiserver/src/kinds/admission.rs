@@ -9,9 +9,6 @@ mod plugins;
 mod service_account;
 mod storage_protection;
 
-#[cfg(test)]
-mod tests;
-
 pub use claim_resize::resize_refusal;
 pub use default_class::set_default_class;
 pub use default_tolerations::tolerate_lost_nodes;

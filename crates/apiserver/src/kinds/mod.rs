@@ -25,6 +25,9 @@ pub mod volumeattachment;
 pub mod admission;
 pub mod register;
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,6 +96,10 @@ pub trait Rules: Send + Sync + 'static {
     /// `metadata.generation` starts at 1 and grows when anything but metadata and status changes.
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
+
+    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
+    /// ([`check::quantities::accept_numbers`]).
+    const QUANTITIES: &'static [&'static str] = &[];
 
     /// Fills what the client left out. Runs on every create and update, before validation.
     fn default_fields(_object: &mut Self::Object) {}

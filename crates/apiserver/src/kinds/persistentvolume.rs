@@ -6,9 +6,6 @@ pub mod source;
 pub mod spec;
 mod update;
 
-#[cfg(test)]
-mod tests;
-
 use bowline_api::{Meta, PersistentVolume, keys, volume};
 use k8s_openapi::api::core::v1::PersistentVolumeStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -43,7 +40,7 @@ impl Rules for PersistentVolumeRules {
     const NAMESPACED: bool = false;
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
-    const FIELD_LABELS: &'static [&'static str] = &["name"];
+    const QUANTITIES: &'static [&'static str] = &["spec.capacity.*"];
 
     fn default_fields(volume: &mut PersistentVolume) {
         let status = volume.status.get_or_insert_default();
@@ -126,9 +123,5 @@ impl Rules for PersistentVolumeRules {
             age::age(&volume.metadata, now).into(),
             unset(spec.volume_mode),
         ]
-    }
-
-    fn field_labels(volume: &PersistentVolume) -> Vec<(&'static str, String)> {
-        vec![("name", volume.name().to_owned())]
     }
 }

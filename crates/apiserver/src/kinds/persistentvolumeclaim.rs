@@ -8,9 +8,6 @@ pub mod spec;
 mod status;
 mod update;
 
-#[cfg(test)]
-mod tests;
-
 use bowline_api::{Meta, PersistentVolumeClaim, volume};
 use k8s_openapi::api::core::v1::PersistentVolumeClaimStatus;
 use serde_json::Value;
@@ -47,6 +44,12 @@ impl Rules for PersistentVolumeClaimRules {
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &["name"];
+    const QUANTITIES: &'static [&'static str] = &[
+        "spec.resources.requests.*",
+        "spec.resources.limits.*",
+        "status.capacity.*",
+        "status.allocatedResources.*",
+    ];
 
     fn default_fields(claim: &mut PersistentVolumeClaim) {
         let status = claim.status.get_or_insert_default();

@@ -13,9 +13,6 @@ mod status;
 mod update;
 mod volumes;
 
-#[cfg(test)]
-mod tests;
-
 use bowline_api::{Meta, Pod, pod};
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use serde_json::Value;
@@ -53,6 +50,17 @@ impl Rules for PodRules {
         "status.phase",
         "status.podIP",
         "status.nominatedNodeName",
+    ];
+    const QUANTITIES: &'static [&'static str] = &[
+        "spec.containers.*.resources.requests.*",
+        "spec.containers.*.resources.limits.*",
+        "spec.initContainers.*.resources.requests.*",
+        "spec.initContainers.*.resources.limits.*",
+        "spec.resources.requests.*",
+        "spec.resources.limits.*",
+        "spec.overhead.*",
+        "spec.volumes.*.emptyDir.sizeLimit",
+        "spec.volumes.*.ephemeral.volumeClaimTemplate.spec.resources.requests.*",
     ];
 
     fn default_fields(pod: &mut Pod) {

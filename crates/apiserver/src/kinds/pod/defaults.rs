@@ -46,8 +46,10 @@ fn text(field: &mut Option<String>, default: &str) {
 fn mirror_account(spec: &mut PodSpec) {
     let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     let account = named(&spec.service_account_name).or_else(|| named(&spec.service_account));
-    spec.service_account_name.clone_from(&account);
-    spec.service_account = account;
+    if account.is_some() {
+        spec.service_account_name.clone_from(&account);
+        spec.service_account = account;
+    }
 }
 
 fn container(one: &mut Container) {

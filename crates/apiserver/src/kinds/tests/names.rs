@@ -1,0 +1,109 @@
+//! Names, scopes and flags of every kind, as discovery and verbs need them.
+
+use crate::kinds::DeleteReply::{Object, Status};
+use crate::kinds::register::{register, register_admission};
+use crate::kinds::{DeleteReply, Rules};
+use crate::registry::Registry;
+
+#[test]
+fn every_kind_as_upstream_has_it() {
+    let mut registry = Registry::new();
+    register(&mut registry);
+    register_admission(&mut registry);
+    let flag = |on: bool, text: &'static str| if on { text } else { "" };
+    let shown: Vec<String> = registry
+        .kinds()
+        .map(|kind| {
+            let info = kind.info();
+            let words = [
+                info.api_version,
+                info.names.plural,
+                info.names.singular,
+                info.kind,
+                &info.names.short.join(","),
+                &info.names.categories.join(","),
+                flag(info.namespaced, "namespaced"),
+                flag(info.status, "status"),
+                flag(!info.unconditional_update, "needs-version"),
+                flag(info.create_on_update, "put-creates"),
+                flag(info.generation, "generation"),
+                reply(info.delete_reply),
+            ];
+            words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let want = [
+        "v1 configmaps configmap ConfigMap cm namespaced",
+        "v1 events event Event ev namespaced put-creates",
+        "v1 namespaces namespace Namespace ns status replies-object",
+        "v1 nodes node Node no status",
+        "v1 persistentvolumeclaims persistentvolumeclaim PersistentVolumeClaim pvc namespaced status replies-object",
+        "v1 persistentvolumes persistentvolume PersistentVolume pv status replies-object",
+        "v1 pods pod Pod po all namespaced status generation replies-object",
+        "v1 secrets secret Secret namespaced",
+        "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
+        "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
+        "storage.k8s.io/v1 csidrivers csidriver CSIDriver needs-version generation replies-object",
+        "storage.k8s.io/v1 csinodes csinode CSINode needs-version replies-object",
+        "storage.k8s.io/v1 csistoragecapacities csistoragecapacity CSIStorageCapacity namespaced needs-version",
+        "storage.k8s.io/v1 storageclasses storageclass StorageClass sc replies-object",
+        "storage.k8s.io/v1 volumeattachments volumeattachment VolumeAttachment status needs-version replies-object",
+    ];
+    assert_eq!(shown, want);
+    assert_eq!(registry.admission().len(), 5);
+}
+
+fn reply(reply: DeleteReply) -> &'static str {
+    match reply {
+        Object => "replies-object",
+        Status => "",
+    }
+}
+
+#[test]
+fn the_first_column_is_the_name_but_for_events() {
+    let mut registry = Registry::new();
+    register(&mut registry);
+    for kind in registry.kinds() {
+        let info = kind.info();
+        let column = if info.kind == "Event" { info.columns.last() } else { info.columns.first() };
+        let column = column.unwrap();
+        assert_eq!((column.name, column.format, column.type_), ("Name", "name", "string"), "{}", info.kind);
+    }
+}
+
+#[test]
+fn names_of_objects() {
+    use crate::kinds::event::EventRules;
+    use crate::kinds::namespace::NamespaceRules;
+    use crate::kinds::serviceaccount::ServiceAccountRules;
+    assert!(ServiceAccountRules::name_errors("a.b").is_empty());
+    assert_eq!(ServiceAccountRules::name_errors("A").len(), 1);
+    assert_eq!(NamespaceRules::name_errors("a.b").len(), 1, "a label, not a subdomain");
+    assert!(EventRules::name_errors("Data.17a8f").is_empty());
+    assert_eq!(EventRules::name_errors("a/b%c"), ["may not contain '/'", "may not contain '%'"]);
+    assert_eq!(EventRules::name_errors(".."), ["may not be '..'"]);
+}
+
+#[test]
+fn decoding_loses_nothing() {
+    use serde_json::json;
+    let mut registry = Registry::new();
+    register(&mut registry);
+    let table = [
+        ("", "secrets", json!({"metadata": {"name": "s"}, "stringData": {"a": "b"}})),
+        ("", "pods", super::pod::base()),
+        ("", "persistentvolumes", super::volume::base()),
+        ("", "persistentvolumeclaims", super::claim::base()),
+        (
+            "",
+            "persistentvolumeclaims",
+            json!({"spec": {"dataSource": {"apiGroup": "a", "kind": "X", "name": "y"}}}),
+        ),
+        ("storage.k8s.io", "csidrivers", json!({"spec": {"preventPodSchedulingIfMissing": true}})),
+    ];
+    for (group, plural, object) in table {
+        let kind = registry.kind(group, "v1", plural).unwrap();
+        assert_eq!(kind.decode(&object).unwrap().unknown, Vec::<String>::new(), "{object}");
+    }
+}

@@ -1,0 +1,175 @@
+use serde_json::json;
+
+use super::pod::base;
+use super::*;
+use crate::kinds::pod::PodRules;
+
+/// Start of the refusal; what follows says what changed.
+const FIXED: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n…";
+
+fn old() -> Value {
+    let patch = json!({"spec": {
+        "activeDeadlineSeconds": 60,
+        "initContainers": [{"name": "init", "image": "a:1"}],
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "schedulingGates": [{"name": "example.com/wait"}],
+    }});
+    created::<PodRules>(&patched(&base(), &patch))
+}
+
+#[test]
+fn what_may_change() {
+    let image = |list: &str| {
+        let mut container = old()["spec"][list][0].clone();
+        container["image"] = "b:2".into();
+        json!({"spec": {list: [container]}})
+    };
+    let mut command = old()["spec"]["containers"][0].clone();
+    command["command"] = json!(["x"]);
+    let two = json!([old()["spec"]["containers"][0], {"name": "two", "image": "a:1"}]);
+    let more = json!([{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]);
+    let longer = json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]);
+    check_update::<PodRules>(
+        &old(),
+        &[
+            ("image", image("containers"), &[]),
+            ("init image", image("initContainers"), &[]),
+            ("shorter deadline", json!({"spec": {"activeDeadlineSeconds": 30}}), &[]),
+            (
+                "longer deadline",
+                json!({"spec": {"activeDeadlineSeconds": 90}}),
+                &[
+                    "spec.activeDeadlineSeconds: Invalid value: 90: must be less than or equal to previous value",
+                ],
+            ),
+            (
+                "no deadline",
+                json!({"spec": {"activeDeadlineSeconds": null}}),
+                &[
+                    "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value",
+                ],
+            ),
+            ("more tolerations", json!({"spec": {"tolerations": more}}), &[]),
+            (
+                "fewer tolerations",
+                json!({"spec": {"tolerations": []}}),
+                &[
+                    "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+                ],
+            ),
+            (
+                "other toleration",
+                json!({"spec": {"tolerations": longer}}),
+                &[
+                    "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+                ],
+            ),
+            ("gate opens", json!({"spec": {"schedulingGates": null}}), &[]),
+            (
+                "gate comes",
+                json!({"spec": {"schedulingGates": [{"name": "example.com/x"}]}}),
+                &[
+                    "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'example.com/x'",
+                ],
+            ),
+            ("labels", json!({"metadata": {"labels": {"a": "b"}}}), &[]),
+            ("explicit default", json!({"spec": {"hostNetwork": false, "nodeSelector": {}}}), &[]),
+            ("command", json!({"spec": {"containers": [command]}}), &[FIXED]),
+            (
+                "one more container",
+                json!({"spec": {"containers": two}}),
+                &["spec.containers: Forbidden: pod updates may not add or remove containers"],
+            ),
+            (
+                "no init container",
+                json!({"spec": {"initContainers": null}}),
+                &["spec.initContainers: Forbidden: pod updates may not add or remove containers"],
+            ),
+            ("node", json!({"spec": {"nodeName": "n"}}), &[FIXED]),
+            ("grace", json!({"spec": {"terminationGracePeriodSeconds": 1}}), &[FIXED]),
+            ("volume", json!({"spec": {"volumes": [{"name": "data"}]}}), &[FIXED]),
+        ],
+    );
+    let negative = patched(&old(), &json!({"spec": {"terminationGracePeriodSeconds": -1}}));
+    check_update::<PodRules>(
+        &negative,
+        &[("grace", json!({"spec": {"terminationGracePeriodSeconds": 1}}), &[])],
+    );
+}
+
+#[test]
+fn the_status_is_its_own() {
+    let running = json!({
+        "metadata": {"deletionTimestamp": NOW, "ownerReferences": [], "annotations": {"a": "b"}},
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "qosClass": null, "podIP": "10.0.0.5"},
+    });
+    let new = patched(&old(), &running);
+    let stored = reported::<PodRules>(&new, &old());
+    assert_eq!(stored["spec"], old()["spec"]);
+    assert_eq!(stored["metadata"].get("deletionTimestamp"), None, "a status deletes nothing");
+    assert_eq!(stored["metadata"]["annotations"]["a"], "b");
+    assert_eq!(stored["status"]["qosClass"], "BestEffort");
+    assert_eq!(stored["status"]["podIPs"], json!([{"ip": "10.0.0.5"}]));
+    assert_eq!(updated::<PodRules>(&new, &old())["status"], old()["status"]);
+    let listed =
+        patched(&old(), &json!({"status": {"podIPs": [{"ip": "10.0.0.6"}], "hostIPs": [{"ip": "1.1.1.1"}]}}));
+    let stored = reported::<PodRules>(&listed, &old());
+    assert_eq!(
+        (&stored["status"]["podIP"], &stored["status"]["hostIP"]),
+        (&json!("10.0.0.6"), &json!("1.1.1.1"))
+    );
+    let deleting =
+        patched(&old(), &json!({"metadata": {"deletionTimestamp": NOW, "deletionGracePeriodSeconds": 30}}));
+    let revived = patched(&deleting, &json!({"metadata": {"deletionTimestamp": null}}));
+    assert_eq!(
+        reported::<PodRules>(&revived, &deleting)["metadata"]["deletionTimestamp"],
+        NOW,
+        "nor revives"
+    );
+}
+
+#[test]
+fn status_rules() {
+    let state = |state: Value| json!({"status": {"containerStatuses": [{"name": "main", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": state}]}});
+    let pod = |policy: &str, code: i32| {
+        let ended = state(json!({"terminated": {"exitCode": code}}));
+        patched(&patched(&old(), &json!({"spec": {"restartPolicy": policy, "nodeName": "n"}})), &ended)
+    };
+    let revived = state(json!({"running": {}, "terminated": null}));
+    const ENDED: &str =
+        "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state";
+    check_status::<PodRules>(&pod("Never", 1), &[("never", revived.clone(), &[ENDED])]);
+    check_status::<PodRules>(&pod("OnFailure", 0), &[("on failure, ended well", revived.clone(), &[ENDED])]);
+    check_status::<PodRules>(&pod("OnFailure", 1), &[("on failure", revived.clone(), &[])]);
+    check_status::<PodRules>(&pod("Always", 0), &[("always", revived, &[])]);
+    check_status::<PodRules>(
+        &old(),
+        &[
+            (
+                "class",
+                json!({"status": {"qosClass": "Guaranteed"}}),
+                &["status.qosClass: Invalid value: \"Guaranteed\": field is immutable"],
+            ),
+            (
+                "condition",
+                json!({"status": {"conditions": [{"type": "a b", "status": "True"}]}}),
+                &["status.conditions[0].Type: Invalid value: \"a b\": name part must consist…"],
+            ),
+            ("nominated", json!({"status": {"nominatedNodeName": "n"}}), &[]),
+            (
+                "nominated nonsense",
+                json!({"status": {"nominatedNodeName": "N"}}),
+                &["status.nominatedNodeName: Invalid value: \"N\": a lowercase RFC 1123…"],
+            ),
+        ],
+    );
+    check_status::<PodRules>(
+        &pod("Always", 0),
+        &[(
+            "nominated when bound",
+            json!({"status": {"nominatedNodeName": "m"}}),
+            &["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"],
+        )],
+    );
+}
