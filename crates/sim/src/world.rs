@@ -45,8 +45,8 @@ impl World {
     pub async fn start(seed: u64) -> Self {
         let (host, machine) = fake::host(seed);
         let mut registry = Registry::new();
-        kinds::register(&mut registry);
-        kinds::register_admission(&mut registry);
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
         let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
         server.bootstrap().await.expect("bootstrap");
 

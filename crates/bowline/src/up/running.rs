@@ -44,8 +44,8 @@ impl Running {
         let path = config.store();
         let store = tokio::task::spawn_blocking(move || Store::open_file(&path)).await??;
         let mut registry = Registry::new();
-        kinds::register(&mut registry);
-        kinds::register_admission(&mut registry);
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
         let server = Server::new(store, registry, host.clock.clone(), host.random.clone());
         server.bootstrap().await.map_err(|status| anyhow!("create the first namespaces: {status:?}"))?;
 
