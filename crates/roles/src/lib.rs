@@ -3,6 +3,8 @@
 //! `mod.rs` (what it is), `world.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
+use bowline_machinery::RunError;
+
 pub mod attachdetach;
 pub mod embedded;
 pub mod external_attacher;
@@ -20,7 +22,8 @@ pub mod scheduler;
 pub mod volumemanager;
 
 /// A role's flags as its command line would give them, for wiring roles together in one process.
-pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {
+pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, RunError> {
     let command = F::augment_args(clap::Command::new("role").no_binary_name(true));
-    F::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| F::from_arg_matches(&matches));
+    parsed.map_err(|error| RunError::Refused(error.to_string()))
 }
