@@ -1,5 +1,7 @@
 //! The server as `kube` clients see it: in this process, and over TLS through a kubeconfig.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::os::unix::fs::PermissionsExt;

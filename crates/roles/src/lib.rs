@@ -3,8 +3,6 @@
 //! `mod.rs` (what it is), `world.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
-use bowline_machinery::RunError;
-
 pub mod attachdetach;
 pub mod embedded;
 pub mod external_attacher;
@@ -21,9 +19,11 @@ pub mod pvprotection;
 pub mod scheduler;
 pub mod volumemanager;
 
+use bowline_machinery::RunError;
+
 /// A role's flags as its command line would give them, for wiring roles together in one process.
 pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, RunError> {
     let command = F::augment_args(clap::Command::new("role").no_binary_name(true));
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| F::from_arg_matches(&matches));
-    parsed.map_err(|error| RunError::Refused(error.to_string()))
+    let matches = command.try_get_matches_from(arguments);
+    matches.and_then(|m| F::from_arg_matches(&m)).map_err(|error| RunError::Refused(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! The real world.
+//! The real world: Linux 5.12 or later (mount_setattr), as root.
 //!
 //! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
 
