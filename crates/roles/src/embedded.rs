@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 use crate::{
-    attachdetach, external_attacher, external_provisioner, node_driver_registrar, persistentvolume, pvcprotection,
-    pvprotection, scheduler,
+    attachdetach, external_attacher, external_provisioner, node_driver_registrar, persistentvolume,
+    pvcprotection, pvprotection, scheduler,
 };
 
 /// What the roles need to know of their surroundings.
