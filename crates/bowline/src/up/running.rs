@@ -97,7 +97,10 @@ impl Running {
         self.server.await.context("wait for the API server")?;
         roles?;
         if !drained {
-            return Err(anyhow!("some containers or volumes were still in use after {} s; the next start takes them over", DRAIN.as_secs()));
+            return Err(anyhow!(
+                "some containers or volumes were still in use after {} s; the next start takes them over",
+                DRAIN.as_secs()
+            ));
         }
         Ok(())
     }
@@ -134,7 +137,8 @@ impl Driver {
             let made = host.disk.create_dir_all(folder, 0o750).await;
             made.with_context(|| format!("create `{}`", folder.display()))?;
         }
-        let driver = Self { stop: CancellationToken::new(), ended: CancellationToken::new(), error: Arc::default() };
+        let driver =
+            Self { stop: CancellationToken::new(), ended: CancellationToken::new(), error: Arc::default() };
         let (stop, ended, error) = (driver.stop.clone(), driver.ended.clone(), driver.error.clone());
         let host = host.clone();
         tokio::spawn(async move {
