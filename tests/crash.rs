@@ -59,7 +59,7 @@ async fn crash_at(n: u64) -> bool {
     let mut cluster = Cluster::start_with(&[("BOWLINE_FAILPOINTS", point.as_str())]).await;
     let mut crashed = cluster.crashed_at_start;
     while let Err(error) = journey(&cluster).await {
-        assert!(!crashed && cluster.has_ended(), "crash at {n}: {error}");
+        assert!(!crashed && cluster.has_ended().await, "crash at {n}: {error}");
         crashed = true;
         cluster.restart().await;
     }

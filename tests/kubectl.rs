@@ -77,14 +77,21 @@ impl Kubectl<'_> {
     }
 }
 
-/// Splits at blanks; single quotes keep words together.
+/// Splits at blanks; single quotes keep blanks inside a word.
 fn shell_words(line: &str) -> Vec<String> {
-    let quoted = line.split('\'').enumerate();
-    let words = quoted.flat_map(|(n, part)| {
-        let whole = n % 2 == 1;
-        if whole { vec![part.to_owned()] } else { part.split_whitespace().map(String::from).collect() }
-    });
-    words.collect()
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for character in line.chars().chain([' ']) {
+        match character {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            other => word.push(other),
+        }
+    }
+    words
 }
 
 const EXAMPLE: &str = include_str!("../examples/pod-with-volume.yaml");

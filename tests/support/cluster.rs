@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -37,9 +38,9 @@ impl Cluster {
         Self { scratch, port, child: started.0, _output: started.1, crashed_at_start }
     }
 
-    /// Whether the process has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+    /// Whether the process has ended by itself; one that is dying closes its sockets a little earlier.
+    pub async fn has_ended(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await.is_ok()
     }
 
     pub fn data_dir(&self) -> PathBuf {
