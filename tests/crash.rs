@@ -38,11 +38,15 @@ async fn journey(cluster: &Cluster) -> Result<(), String> {
     until_gone(&pods, "writer").await?;
     delete(&claims, "data").await.map_err(text)?;
     until_gone(&claims, "data").await?;
-    for volume in Api::<PersistentVolume>::all(client.clone()).list(&Default::default()).await.map_err(text)? {
+    for volume in
+        Api::<PersistentVolume>::all(client.clone()).list(&Default::default()).await.map_err(text)?
+    {
         let name = volume.metadata.name.unwrap_or_default();
         until_gone::<PersistentVolume>(&Api::all(client.clone()), &name).await?;
     }
-    for attachment in Api::<VolumeAttachment>::all(client.clone()).list(&Default::default()).await.map_err(text)? {
+    for attachment in
+        Api::<VolumeAttachment>::all(client.clone()).list(&Default::default()).await.map_err(text)?
+    {
         let name = attachment.metadata.name.unwrap_or_default();
         until_gone::<VolumeAttachment>(&Api::all(client.clone()), &name).await?;
     }

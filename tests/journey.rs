@@ -20,7 +20,8 @@ fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
 async fn run_pod(client: &Client, pod: Pod) {
     let name = pod.metadata.name.clone().expect("named");
     create(&pods(client), &pod).await.expect("create pod");
-    let done = |p: Option<&Pod>| p.is_some_and(|p| matches!(bowline_api::pod::phase(p), "Succeeded" | "Failed"));
+    let done =
+        |p: Option<&Pod>| p.is_some_and(|p| matches!(bowline_api::pod::phase(p), "Succeeded" | "Failed"));
     until(&pods(client), &name, "to end", done).await.expect("pod ends");
     let ended = pods(client).get(&name).await.expect("get pod");
     assert_eq!(bowline_api::pod::phase(&ended), "Succeeded", "{:?}", ended.status);
@@ -30,7 +31,8 @@ async fn run_pod(client: &Client, pod: Pod) {
 
 /// Deletes the claim and waits for volume and attachments to follow.
 async fn delete_claim(client: &Client, name: &str) {
-    let volume = claims(client).get(name).await.expect("get claim").spec.and_then(|s| s.volume_name).expect("bound");
+    let volume =
+        claims(client).get(name).await.expect("get claim").spec.and_then(|s| s.volume_name).expect("bound");
     delete(&claims(client), name).await.expect("delete claim");
     until_gone(&claims(client), name).await.expect("claim gone");
     until_gone::<PersistentVolume>(&Api::all(client.clone()), &volume).await.expect("volume gone");
@@ -66,7 +68,8 @@ async fn a_raw_device_is_presented_unformatted() {
     let cluster = Cluster::start().await;
     let client = cluster.client().await;
     create(&claims(&client), &build::claim("raw").block().size("64Mi").build()).await.expect("create claim");
-    let script = "test -b /dev/data && printf bytes | dd of=/dev/data bs=512 seek=3 conv=sync 2>/dev/null && sync";
+    let script =
+        "test -b /dev/data && printf bytes | dd of=/dev/data bs=512 seek=3 conv=sync 2>/dev/null && sync";
     run_pod(&client, build::pod("writer").shell(script).device("raw", "/dev/data").build()).await;
     let script = "test $(dd if=/dev/data bs=512 skip=3 count=1 2>/dev/null | head -c 5) = bytes && \
                   test $(dd if=/dev/data bs=512 count=1 2>/dev/null | tr -d '\\0' | wc -c) = 0";
@@ -81,14 +84,19 @@ async fn retain_keeps_the_volume() {
     let client = cluster.client().await;
     let class = build::class("kept", DRIVER).reclaim("Retain").build();
     create::<StorageClass>(&Api::all(client.clone()), &class).await.expect("create class");
-    create(&claims(&client), &build::claim("data").class("kept").size("64Mi").build()).await.expect("create claim");
-    let bound = |c: Option<&PersistentVolumeClaim>| c.is_some_and(|c| bowline_api::volume::claim_phase(c) == "Bound");
+    create(&claims(&client), &build::claim("data").class("kept").size("64Mi").build())
+        .await
+        .expect("create claim");
+    let bound =
+        |c: Option<&PersistentVolumeClaim>| c.is_some_and(|c| bowline_api::volume::claim_phase(c) == "Bound");
     until(&claims(&client), "data", "Bound", bound).await.expect("bound without a pod: Immediate");
-    let volume = claims(&client).get("data").await.expect("get").spec.and_then(|s| s.volume_name).expect("bound");
+    let volume =
+        claims(&client).get("data").await.expect("get").spec.and_then(|s| s.volume_name).expect("bound");
 
     delete(&claims(&client), "data").await.expect("delete claim");
     until_gone(&claims(&client), "data").await.expect("claim gone");
-    let released = |v: Option<&PersistentVolume>| v.is_some_and(|v| bowline_api::volume::volume_phase(v) == "Released");
+    let released =
+        |v: Option<&PersistentVolume>| v.is_some_and(|v| bowline_api::volume::volume_phase(v) == "Released");
     until(&Api::all(client.clone()), &volume, "Released", released).await.expect("released");
     assert_eq!(cluster.images().len(), 1, "PROV-3: Retain never deletes");
     cluster.assert_nothing_left();
@@ -100,7 +108,8 @@ async fn a_restart_goes_on_where_it_stopped() {
     let client = cluster.client().await;
     create(&claims(&client), &build::claim("data").size("64Mi").build()).await.expect("create claim");
     let script = "echo $$ >> /data/starts; exec sleep 3600";
-    let pod = build::pod("long").shell(script).mount("data", "/data").grace_seconds(1).restart_policy("Always");
+    let pod =
+        build::pod("long").shell(script).mount("data", "/data").grace_seconds(1).restart_policy("Always");
     create(&pods(&client), &pod.build()).await.expect("create pod");
     until_phase(&client, "long", "Running").await.expect("running");
     let container = |pod: &Pod| {
@@ -122,7 +131,8 @@ async fn a_restart_goes_on_where_it_stopped() {
     let client = cluster.client().await;
     let another = move |p: Option<&Pod>| {
         p.is_some_and(|p| {
-            let status = p.status.as_ref().and_then(|s| s.container_statuses.as_ref()).and_then(|all| all.first());
+            let status =
+                p.status.as_ref().and_then(|s| s.container_statuses.as_ref()).and_then(|all| all.first());
             status.is_some_and(|c| {
                 c.container_id.as_ref().is_some_and(|id| *id != before)
                     && c.state.as_ref().is_some_and(|s| s.running.is_some())

@@ -57,7 +57,12 @@ impl Kubectl<'_> {
         let answer = self.run(line, input).await;
         assert!(answer.ok, "kubectl {line}\n{}{}", answer.out, answer.err);
         for text in wanted {
-            assert!(answer.out.contains(text), "kubectl {line}\nshould say {text:?}, says:\n{}{}", answer.out, answer.err);
+            assert!(
+                answer.out.contains(text),
+                "kubectl {line}\nshould say {text:?}, says:\n{}{}",
+                answer.out,
+                answer.err
+            );
         }
         answer.out
     }
@@ -97,7 +102,9 @@ async fn a_user_with_kubectl() {
 
 async fn discover(kubectl: &Kubectl<'_>) {
     kubectl.sees("version", &["Server Version: v1.36"]).await;
-    kubectl.sees("api-resources", &["persistentvolumeclaims", "pvc", "storage.k8s.io/v1", "VolumeAttachment"]).await;
+    kubectl
+        .sees("api-resources", &["persistentvolumeclaims", "pvc", "storage.k8s.io/v1", "VolumeAttachment"])
+        .await;
     kubectl.sees("get namespaces", &["default", "kube-system", "Active"]).await;
     kubectl.sees("get node", &["NAME", "test-node", "Ready"]).await;
     kubectl.sees("get sc", &["local (default)", "WaitForFirstConsumer", "local-immediate", "Delete"]).await;
@@ -107,10 +114,14 @@ async fn discover(kubectl: &Kubectl<'_>) {
 
 async fn journey(kubectl: &Kubectl<'_>) {
     let watch = kubectl.command("get pvc data -w --no-headers -o custom-columns=PHASE:.status.phase");
-    kubectl.sees_given("apply -f -", EXAMPLE, &["persistentvolumeclaim/data created", "pod/writer created"]).await;
+    kubectl
+        .sees_given("apply -f -", EXAMPLE, &["persistentvolumeclaim/data created", "pod/writer created"])
+        .await;
     watch_until(watch, "Bound").await;
     kubectl.sees("wait --for=condition=Ready pod/writer --timeout=60s", &["condition met"]).await;
-    kubectl.sees("wait --for=jsonpath='{.status.phase}'=Bound pvc/data --timeout=60s", &["condition met"]).await;
+    kubectl
+        .sees("wait --for=jsonpath='{.status.phase}'=Bound pvc/data --timeout=60s", &["condition met"])
+        .await;
     kubectl.sees("get pod writer -o wide", &["1/1", "Running", "test-node"]).await;
     kubectl.sees("get pvc data", &["Bound", "pvc-", "1Gi", "RWO", "local"]).await;
     kubectl.sees("get pv", &["1Gi", "RWO", "Delete", "Bound", "default/data", "local"]).await;
@@ -122,7 +133,9 @@ async fn journey(kubectl: &Kubectl<'_>) {
     kubectl.sees("get events", &["ProvisioningSucceeded", "Scheduled"]).await;
     kubectl.sees("get pvc data -o yaml", &["pv.kubernetes.io/bind-completed: \"yes\"", "phase: Bound"]).await;
     kubectl.sees("get pods -A --field-selector spec.nodeName=test-node -o name", &["pod/writer"]).await;
-    kubectl.sees_given("apply -f -", EXAMPLE, &["persistentvolumeclaim/data unchanged", "pod/writer unchanged"]).await;
+    kubectl
+        .sees_given("apply -f -", EXAMPLE, &["persistentvolumeclaim/data unchanged", "pod/writer unchanged"])
+        .await;
 }
 
 /// Runs until a line of its output has the text.
@@ -146,8 +159,11 @@ async fn change(kubectl: &Kubectl<'_>) {
     let none = kubectl.sees("get pvc -l 'tier notin (gold)' -o name", &[]).await;
     assert_eq!(none, "");
     kubectl.sees("annotate pvc data note=kept", &["annotated"]).await;
-    kubectl.sees(r#"patch pvc data --type=merge -p '{"metadata":{"labels":{"tier":null}}}'"#, &["patched"]).await;
-    let patch = r#"patch sc local --type=json -p '[{"op":"add","path":"/allowVolumeExpansion","value":true}]'"#;
+    kubectl
+        .sees(r#"patch pvc data --type=merge -p '{"metadata":{"labels":{"tier":null}}}'"#, &["patched"])
+        .await;
+    let patch =
+        r#"patch sc local --type=json -p '[{"op":"add","path":"/allowVolumeExpansion","value":true}]'"#;
     kubectl.sees(patch, &["patched"]).await;
     kubectl.sees("get sc local -o jsonpath='{.allowVolumeExpansion}'", &["true"]).await;
     kubectl.sees("create configmap settings --from-literal=a=1", &["created"]).await;
@@ -160,12 +176,20 @@ async fn change(kubectl: &Kubectl<'_>) {
 }
 
 async fn bad_input(kubectl: &Kubectl<'_>) {
-    let claim = |body: &str| format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: bad}}\nspec: {body}");
+    let claim = |body: &str| {
+        format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: bad}}\nspec: {body}")
+    };
     let table = [
         ("{resources: {requests: {storage: 1Gi}}}", "spec.accessModes: Required value"),
         ("{accessModes: [ReadWriteOnce]}", "spec.resources[storage]: Required value"),
-        ("{accessModes: [Sometimes], resources: {requests: {storage: 1Gi}}}", "spec.accessModes: Unsupported value"),
-        ("{accessModes: [ReadWriteOnce], resources: {requests: {storage: 0}}}", "spec.resources[storage]: Invalid value"),
+        (
+            "{accessModes: [Sometimes], resources: {requests: {storage: 1Gi}}}",
+            "spec.accessModes: Unsupported value",
+        ),
+        (
+            "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 0}}}",
+            "spec.resources[storage]: Invalid value",
+        ),
     ];
     for (body, text) in table {
         kubectl.refused("create -f -", &claim(body), &["is invalid", text]).await;
@@ -173,7 +197,13 @@ async fn bad_input(kubectl: &Kubectl<'_>) {
     let unknown = "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, size: 3}";
     kubectl.refused("create -f -", &claim(unknown), &["unknown field \"spec.size\""]).await;
     kubectl.refused("get pvc bad", "", &["persistentvolumeclaims \"bad\" not found"]).await;
-    kubectl.refused("patch sc local -p '{\"provisioner\":\"other\"}'", "", &["updates to provisioner are forbidden"]).await;
+    kubectl
+        .refused(
+            "patch sc local -p '{\"provisioner\":\"other\"}'",
+            "",
+            &["updates to provisioner are forbidden"],
+        )
+        .await;
     kubectl.refused("get widgets", "", &["doesn't have a resource type"]).await;
     kubectl.refused("delete pvc nosuch", "", &["not found"]).await;
 }

@@ -76,7 +76,8 @@ fn report(samples: &[Sample]) {
     let row = |name: &str, of: &dyn Fn(&Sample) -> Duration| {
         let mut values: Vec<Duration> = samples.iter().map(of).collect();
         values.sort();
-        let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1000.0;
+        let at =
+            |share: f64| values[((values.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1000.0;
         println!("{name:<34} {:>8.2} {:>8.2}", at(0.5), at(0.99));
     };
     println!();

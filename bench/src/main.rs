@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
-    let program = std::env::args_os().nth(1).map(PathBuf::from).context("usage: bowline-bench PATH-OF-BOWLINE")?;
+    let program =
+        std::env::args_os().nth(1).map(PathBuf::from).context("usage: bowline-bench PATH-OF-BOWLINE")?;
     let program = program.canonicalize().with_context(|| format!("find {}", program.display()))?;
     let journeys = std::env::var("JOURNEYS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
     startup::measure(&program).await?;

@@ -61,7 +61,9 @@ impl Cluster {
     }
 
     pub async fn client(&self) -> kube::Client {
-        bowline_machinery::client::connect(Some(&self.kubeconfig())).await.expect("client from the kubeconfig")
+        bowline_machinery::client::connect(Some(&self.kubeconfig()))
+            .await
+            .expect("client from the kubeconfig")
     }
 
     pub async fn kill(&mut self) {
@@ -71,7 +73,8 @@ impl Cluster {
     /// Starts again on the same data and port.
     pub async fn restart(&mut self) {
         self.kill().await;
-        let (child, output) = launch(self.scratch.path(), self.port, &[]).await.expect("start on the same data");
+        let (child, output) =
+            launch(self.scratch.path(), self.port, &[]).await.expect("start on the same data");
         self.child = child;
         self._output = output;
     }
@@ -86,7 +89,11 @@ impl Cluster {
 
     pub fn assert_nothing_left(&self) {
         assert_eq!(machine::mounts_below(self.scratch.path()), Vec::<String>::new(), "mounts left behind");
-        assert_eq!(machine::loops_below(self.scratch.path()), Vec::<String>::new(), "loop devices left behind");
+        assert_eq!(
+            machine::loops_below(self.scratch.path()),
+            Vec::<String>::new(),
+            "loop devices left behind"
+        );
     }
 }
 

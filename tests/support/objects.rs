@@ -60,7 +60,9 @@ pub async fn until<K: Object>(
         }
         Err("the watch ended".to_owned())
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(format!("waited in vain for {name}: {what}")))
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| Err(format!("waited in vain for {name}: {what}")))
 }
 
 pub async fn until_gone<K: Object>(api: &Api<K>, name: &str) -> Result<(), String> {

@@ -29,8 +29,12 @@ pub enum Command {
     Driver(Driver),
     /// Supervises one container; started by the kubelet role
     #[command(hide = true)]
-    ContainerShim { dir: std::path::PathBuf },
+    ContainerShim {
+        dir: std::path::PathBuf,
+    },
     /// First process of a container; started by the shim
     #[command(hide = true)]
-    ContainerInit { dir: std::path::PathBuf },
+    ContainerInit {
+        dir: std::path::PathBuf,
+    },
 }

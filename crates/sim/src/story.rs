@@ -1,15 +1,13 @@
 //! What happens to a world: the demo's journey, there and back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build, pod};
+use bowline_api::{
+    Meta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build, pod,
+};
 use bowline_drivers::local;
 
 use crate::world::World;
-
-/// Virtual time that no journey needs.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 #[expect(clippy::expect_used, reason = "a story that does not come true is a failed test")]
 impl World {
@@ -24,9 +22,10 @@ impl World {
             user.create(&pod).await.expect("create pod");
         }
         let pods = self.ports.informers.of::<Pod>();
-        let running = |name: &&str| pods.list().iter().any(|p| p.name() == *name && pod::phase(p) == "Running");
+        let running =
+            |name: &&str| pods.list().iter().any(|p| p.name() == *name && pod::phase(p) == "Running");
         let all = pods.until(|_| names.iter().all(|n| running(&n)).then_some(()));
-        tokio::time::timeout(PATIENCE, all).await.expect("all pods run");
+        self.within(all, "all pods run").await;
     }
 
     /// Deletes all pods and claims and waits until volumes and attachments are gone.
@@ -45,7 +44,7 @@ impl World {
             informers.of::<PersistentVolume>().until(|c| c.list().is_empty().then_some(())).await;
             informers.of::<VolumeAttachment>().until(|c| c.list().is_empty().then_some(())).await;
         };
-        tokio::time::timeout(PATIENCE, gone).await.expect("everything is gone");
+        self.within(gone, "everything is gone").await;
     }
 }
 

@@ -17,6 +17,11 @@ impl Trace {
         Self { lines: entries.iter().map(line).collect() }
     }
 
+    /// The last lines, for a failure's message.
+    pub fn tail(&self, count: usize) -> String {
+        self.lines[self.lines.len().saturating_sub(count)..].join("\n")
+    }
+
     /// Who did what to what, without times: the interleaving.
     pub fn order(&self) -> Vec<&str> {
         self.lines.iter().map(|line| line.split_once(' ').map_or(line.as_str(), |(_, rest)| rest)).collect()

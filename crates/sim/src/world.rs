@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bowline_apiserver::{Registry, Server, Store, kinds};
 use bowline_drivers::local::{self, LocalConfig};
@@ -20,6 +21,8 @@ use crate::trace::Trace;
 
 pub const NODE: &str = "node-1";
 pub const POOL: &str = "/pool";
+/// Virtual time that nothing needs.
+const PATIENCE: Duration = Duration::from_secs(60);
 const KUBELET_DIR: &str = "/var/lib/kubelet";
 
 /// A whole world, started and ready.
@@ -40,13 +43,13 @@ impl Random for Delays {
     }
 }
 
-#[expect(clippy::expect_used, reason = "a world that cannot start is a failed test")]
+#[expect(clippy::expect_used, clippy::panic, reason = "a world that cannot start is a failed test")]
 impl World {
     pub async fn start(seed: u64) -> Self {
         let (host, machine) = fake::host(seed);
         let mut registry = Registry::new();
-        kinds::register(&mut registry);
-        kinds::register_admission(&mut registry);
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
         let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
         server.bootstrap().await.expect("bootstrap");
 
@@ -58,6 +61,8 @@ impl World {
 
         let socket = PathBuf::from(KUBELET_DIR).join("plugins").join(local::NAME).join("csi.sock");
         let config = LocalConfig::new(POOL.into(), NODE.into()).expect("driver settings");
+        let folder = socket.parent().expect("the socket stands in a folder");
+        host.disk.create_dir_all(folder, 0o750).await.expect("the driver's folder");
         let (driver_host, path, stop) = (host, socket.clone(), ports.stop.clone());
         tokio::spawn(async move { local::run(driver_host, config, &path, stop).await });
 
@@ -68,9 +73,20 @@ impl World {
             driver_name: local::NAME.into(),
             hidden: Vec::new(),
         };
-        let roles = Embedded::start(&ports, settings).await.expect("roles start");
-        roles.ready().await;
-        Self { ports, machine, roles, entries: Mutex::new(entries), seen: Mutex::default() }
+        let roles = Embedded::start(&ports, settings);
+        let roles =
+            tokio::time::timeout(PATIENCE, roles).await.expect("roles start in time").expect("roles start");
+        let world = Self { ports, machine, roles, entries: Mutex::new(entries), seen: Mutex::default() };
+        world.within(world.roles.ready(), "the node is ready").await;
+        world
+    }
+
+    /// Waits at most as long as nothing needs, in virtual time; what happened so far explains a failure.
+    pub async fn within<T>(&self, work: impl Future<Output = T>, what: &str) -> T {
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(done) => done,
+            Err(_) => panic!("{what}: waited in vain. The last effects:\n{}", self.trace().await.tail(60)),
+        }
     }
 
     /// Everything that has happened so far.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::unknown::unknown_fields;
 use crate::field::Invalid;
+use crate::kinds::check::quantities::accept_numbers;
 use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules};
 use crate::status::Resource;
 
@@ -136,10 +137,11 @@ impl<R: Rules> Kind for Erased<R> {
     }
 
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
-        let mut object: R::Object = typed(input)?;
+        let input = accept_numbers(input, R::QUANTITIES);
+        let mut object: R::Object = typed(&input)?;
         R::default_fields(&mut object);
         let object = Self::encode(&object)?;
-        let unknown = unknown_fields(input, &object);
+        let unknown = unknown_fields(&input, &object);
         Ok(Decoded { object, unknown })
     }
 

@@ -92,7 +92,8 @@ pub async fn create(
 /// The object belongs where the path says.
 fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
-    if !own.is_empty() && own != namespace {
+    // A cluster-scoped object just loses a namespace somebody gave it.
+    if namespaced && !own.is_empty() && own != namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));

@@ -65,7 +65,7 @@ fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
     }
     let own = metadata::text(object, "namespace");
     let namespace = call.namespace.as_deref().unwrap_or_default();
-    if !own.is_empty() && own != namespace {
+    if call.info().namespaced && !own.is_empty() && own != namespace {
         return Err(Status::bad_request(format!(
             "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
         )));

@@ -31,7 +31,8 @@ impl Demo {
     pub async fn run(self) -> Result<ExitCode> {
         crate::logging::start("error");
         let terminal = Terminal::default();
-        let scratch = tempfile::Builder::new().prefix("bowline-demo-").tempdir().context("make a scratch directory")?;
+        let scratch =
+            tempfile::Builder::new().prefix("bowline-demo-").tempdir().context("make a scratch directory")?;
         let config = Config::scratch(scratch.path());
         terminal.line(terminal.bold("One claim's journey through every component, on this machine's kernel"));
         terminal.line("");

@@ -1,7 +1,9 @@
 //! What the person at the keyboard does, and how they know that it worked.
 
 use anyhow::{Context, Result, anyhow};
-use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build, pod};
+use bowline_api::{
+    Meta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build, pod,
+};
 use bowline_machinery::effect::Effects;
 
 use crate::up::Running;
@@ -24,7 +26,8 @@ impl<'a> Steps<'a> {
 
     /// Creates class, claim and pod, and waits for the container to run.
     pub async fn apply(&self) -> Result<()> {
-        let class = build::class(CLASS, bowline_drivers::local::NAME).wait_for_consumer().fs_type(&self.fs_type);
+        let class =
+            build::class(CLASS, bowline_drivers::local::NAME).wait_for_consumer().fs_type(&self.fs_type);
         self.effects.create::<StorageClass>(&class.build()).await?;
         let claim = build::claim(CLAIM).class(CLASS).size("512Mi").build();
         self.effects.create::<PersistentVolumeClaim>(&claim).await?;
@@ -35,7 +38,8 @@ impl<'a> Steps<'a> {
         self.effects.create::<Pod>(&writer).await?;
 
         let pods = self.running.ports.informers.of::<Pod>();
-        pods.until(|pods| pods.list().into_iter().find(|p| p.name() == POD && pod::phase(p) == "Running")).await;
+        pods.until(|pods| pods.list().into_iter().find(|p| p.name() == POD && pod::phase(p) == "Running"))
+            .await;
         Ok(())
     }
 
@@ -49,7 +53,8 @@ impl<'a> Steps<'a> {
         let volume = volume.first().ok_or_else(|| anyhow!("the volume is gone"))?;
         let mount = volumes.join(bowline_api::keys::CSI_PLUGIN_ESCAPED).join(volume.name()).join("mount");
 
-        let content = ports.host.disk.read(&mount.join("hello")).await.context("read what the container wrote")?;
+        let content =
+            ports.host.disk.read(&mount.join("hello")).await.context("read what the container wrote")?;
         let mounts = ports.host.kernel.mounts().await?;
         let shown = mounts.iter().rfind(|m| m.target == mount).context("the volume is not mounted")?;
         Ok(vec![

@@ -22,13 +22,17 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
     }
     ensure(client, &ServiceAccount { metadata: named("default", "default"), ..Default::default() }).await?;
     ensure(client, &driver()).await?;
-    ensure::<StorageClass>(client, &build::class(CLASS, DRIVER_NAME).default_class().wait_for_consumer().build())
-        .await?;
+    ensure::<StorageClass>(
+        client,
+        &build::class(CLASS, DRIVER_NAME).default_class().wait_for_consumer().build(),
+    )
+    .await?;
     ensure::<StorageClass>(client, &build::class(CLASS_IMMEDIATE, DRIVER_NAME).build()).await
 }
 
 fn driver() -> CSIDriver {
-    let spec = CSIDriverSpec { attach_required: Some(true), pod_info_on_mount: Some(false), ..Default::default() };
+    let spec =
+        CSIDriverSpec { attach_required: Some(true), pod_info_on_mount: Some(false), ..Default::default() };
     CSIDriver { metadata: named("", DRIVER_NAME), spec }
 }
 

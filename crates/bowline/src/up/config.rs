@@ -17,17 +17,32 @@ pub struct Config {
 }
 
 impl Config {
-    pub fn new(data_dir: PathBuf, listen: SocketAddr, kubelet_dir: PathBuf, node_name: Option<String>) -> Result<Self> {
+    pub fn new(
+        data_dir: PathBuf,
+        listen: SocketAddr,
+        kubelet_dir: PathBuf,
+        node_name: Option<String>,
+    ) -> Result<Self> {
         let node_name = match node_name {
             Some(name) => name,
-            None => bowline_host::real::hostname().context("find this machine's name; set --node-name")?.to_lowercase(),
+            None => bowline_host::real::hostname()
+                .context("find this machine's name; set --node-name")?
+                .to_lowercase(),
         };
         let wrong = bowline_api::name::subdomain_errors(&node_name);
         if let Some(wrong) = wrong.first() {
             bail!("`{node_name}` cannot name a node: {wrong}. Set another with --node-name");
         }
-        let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| format!("resolve `{}`", path.display()));
-        Ok(Self { data_dir: absolute(data_dir)?, listen, kubelet_dir: absolute(kubelet_dir)?, node_name, shim: None })
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).with_context(|| format!("resolve `{}`", path.display()))
+        };
+        Ok(Self {
+            data_dir: absolute(data_dir)?,
+            listen,
+            kubelet_dir: absolute(kubelet_dir)?,
+            node_name,
+            shim: None,
+        })
     }
 
     /// Everything below one directory, on any free port: for the demo and benchmarks.

@@ -66,7 +66,11 @@ fn greet(terminal: &Terminal, running: &Running, started: Instant) {
     terminal.line(format!("bowline is up in {} ms", started.elapsed().as_millis()));
     terminal.line(format!("  API server   https://{}", running.address));
     terminal.line(format!("  kubeconfig   {}", config.kubeconfig().display()));
-    terminal.line(format!("  node         {} (kubelet directory {})", config.node_name, config.kubelet_dir.display()));
+    terminal.line(format!(
+        "  node         {} (kubelet directory {})",
+        config.node_name,
+        config.kubelet_dir.display()
+    ));
     terminal.line(format!("  classes      {CLASS} (default, WaitForFirstConsumer), {CLASS_IMMEDIATE}"));
     terminal.line("");
     terminal.line(format!("  export KUBECONFIG={}", config.kubeconfig().display()));

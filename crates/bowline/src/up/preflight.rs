@@ -16,7 +16,9 @@ pub fn check(host: &Host) -> Result<()> {
     }
     for (tool, package) in TOOLS {
         if !host.kernel.has_tool(tool) {
-            bail!("`{tool}` is not installed: volumes cannot be formatted. Install it (apt-get install {package})");
+            bail!(
+                "`{tool}` is not installed: volumes cannot be formatted. Install it (apt-get install {package})"
+            );
         }
     }
     Ok(())
@@ -27,7 +29,9 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            bail!("{address} is already in use: another API server may be running. Choose another with --listen")
+            bail!(
+                "{address} is already in use: another API server may be running. Choose another with --listen"
+            )
         }
         Err(error) => Err(error).with_context(|| format!("listen on {address}")),
     }

@@ -37,7 +37,7 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     }
     let mut status = json!({
         "phase": phase,
-        "conditions": conditions,
+        "conditions": conditions.iter().map(whole).collect::<Vec<_>>(),
         "containerStatuses": app,
         "hostIP": POD_IP,
         "hostIPs": [{"ip": POD_IP}],
@@ -51,6 +51,17 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     }
     // The UID guards against another pod of the same name.
     Some(json!({"metadata": {"uid": pod.uid()}, "status": status}))
+}
+
+/// Conditions are merged by type: what is absent must be said to be, or an old reason stays.
+fn whole(condition: &PodCondition) -> Value {
+    let mut value = json!(condition);
+    for field in ["reason", "message"] {
+        if value.get(field).is_none() {
+            value[field] = Value::Null;
+        }
+    }
+    value
 }
 
 /// The API keeps whole seconds.

@@ -3,7 +3,7 @@
 use bowline_proto::csi::v1 as csi;
 use tonic::Code;
 
-use super::world::{World, attach, code, create, mount, publish, stage, target, text};
+use super::world::{World, attach, code, create, mount, publish, stage};
 
 const HOSTILE: [&str; 9] =
     ["../x", "..", ".", "a/b", "/etc/passwd", "a\0b", ".hidden", "a..b", "volumes/../.."];
@@ -36,22 +36,7 @@ fn stage_at(id: &str) -> csi::NodeStageVolumeRequest {
 }
 
 fn publish_at(id: &str) -> csi::NodePublishVolumeRequest {
-    csi::NodePublishVolumeRequest {
-        staging_target_path: "/var/lib/staging".into(),
-        target_path: text(target("a")),
-        ..publish("v", "a", mount())
-    }
-    .with_id(id)
-}
-
-trait WithId {
-    fn with_id(self, id: &str) -> Self;
-}
-
-impl WithId for csi::NodePublishVolumeRequest {
-    fn with_id(self, id: &str) -> Self {
-        Self { volume_id: id.into(), ..self }
-    }
+    csi::NodePublishVolumeRequest { volume_id: id.into(), ..publish("v", "a", mount()) }
 }
 
 /// Names are the caller's and may be anything; the ids made from them are harmless and work.

@@ -83,3 +83,21 @@ async fn a_missing_image_is_not_made_anew() {
     assert_eq!(code(&world.stage("v", mount()).await), Code::Internal);
     assert!(!world.exists(&world.image("v")).await);
 }
+
+/// Only a marker that is on disk before mkfs can tell, after a crash, that nobody had the volume yet.
+#[tokio::test]
+async fn the_marker_is_durable_before_mkfs_and_gone_after() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.attach("v", mount()).await.unwrap();
+    let contents = async || {
+        let bytes = world.host.disk.read(&world.record_path("v")).await.unwrap();
+        serde_json::from_slice::<VolumeRecord>(&bytes).unwrap().contents
+    };
+    world.machine.fail_next("make_filesystem", 5);
+    assert_eq!(code(&world.stage("v", mount()).await), Code::Internal);
+    assert_eq!(contents().await, Contents::Formatting(FsType::Ext4));
+    world.machine.fail_next("mount", 5);
+    assert_eq!(code(&world.stage("v", mount()).await), Code::Internal);
+    assert_eq!(contents().await, Contents::Formatted(FsType::Ext4), "before anybody can write");
+}
