@@ -1,0 +1,267 @@
+//! An API server in memory, a driver in memory, and a process with the roles that move volumes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_api::{CSINode, Event, Meta, Node, keys};
+use bowline_apiserver::{Registry, Server, Store, kinds::register};
+use bowline_host::net::{BoxStream, Listener};
+use bowline_host::{Host, fake};
+use bowline_machinery::effect::Part;
+use bowline_machinery::journal::Entry;
+use bowline_machinery::{Effects, Journal, Object, Ports, RunError, client};
+use bowline_proto::csi::v1::controller_server::ControllerServer;
+use bowline_proto::csi::v1::identity_server::IdentityServer;
+use bowline_roles::{attachdetach, external_attacher, external_provisioner, flags};
+use bowline_roles::{persistentvolume, pvcprotection, pvprotection};
+use futures::future::BoxFuture;
+use futures::stream::{self, Stream};
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use super::driver::{Driver, NAME};
+
+const SOCKET: &str = "/csi/csi.sock";
+
+/// Where the connection of a process breaks: at its n-th write, which may have landed.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    pub at: usize,
+    pub landed: bool,
+}
+
+pub struct World {
+    server: Server,
+    host: Host,
+    pub driver: Driver,
+    user: Effects,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let (host, _) = fake::host(7);
+        let mut registry = Registry::new();
+        register::register(&mut registry);
+        register::register_admission(&mut registry);
+        let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+        server.bootstrap().await.unwrap();
+        let driver = Driver::default();
+        host.disk.create_dir_all(Path::new("/csi"), 0o755).await.unwrap();
+        let listener = host.net.listen(Path::new(SOCKET)).await.unwrap();
+        let serving = tonic::transport::Server::builder()
+            .add_service(IdentityServer::new(driver.clone()))
+            .add_service(ControllerServer::new(driver.clone()));
+        tokio::spawn(serving.serve_with_incoming(accepted(listener)));
+        let stop = CancellationToken::new();
+        let ports = Ports::new(client::in_process(server.clone()), host.clone(), Journal::default(), stop);
+        Self { server, host, driver, user: ports.effects("user") }
+    }
+
+    pub async fn create<K: Object>(&self, object: &K) -> K {
+        self.user.create(object).await.unwrap()
+    }
+
+    pub async fn delete<K: Object>(&self, object: &K) {
+        self.user.delete(object, Some(0)).await.unwrap();
+    }
+
+    pub async fn get<K: Object>(&self, of: &K) -> Option<K> {
+        self.user.get_live::<K>(of.namespace(), of.name()).await.unwrap()
+    }
+
+    pub async fn list<K: Object>(&self) -> Vec<K> {
+        self.user.list_live::<K>("").await.unwrap()
+    }
+
+    pub async fn patch<K: Object>(&self, part: Part, object: &K, patch: Value) {
+        self.user.patch(part, object, patch).await.unwrap();
+    }
+
+    pub async fn reasons(&self) -> Vec<String> {
+        self.list::<Event>().await.into_iter().filter_map(|e| e.reason).collect()
+    }
+
+    /// A ready node with the driver on it, whose kubelet leaves attaching to the controller.
+    pub async fn add_node(&self, name: &str) -> Node {
+        let managed = json!({keys::CONTROLLER_MANAGED_ATTACH: "true"});
+        let node = json!({"metadata": {"name": name, "annotations": managed}});
+        let node: Node = self.create(&serde_json::from_value(node).unwrap()).await;
+        self.ready(&node, true).await;
+        let driver = json!({"name": NAME, "nodeID": format!("id-of-{name}"), "topologyKeys": null});
+        let csi = json!({"metadata": {"name": name}, "spec": {"drivers": [driver]}});
+        self.create::<CSINode>(&serde_json::from_value(csi).unwrap()).await;
+        node
+    }
+
+    pub async fn ready(&self, node: &Node, ready: bool) {
+        let status = if ready { "True" } else { "Unknown" };
+        let time = "2026-01-01T00:00:00Z";
+        let condition = json!({"type": "Ready", "status": status, "lastHeartbeatTime": time, "lastTransitionTime": time, "reason": "r", "message": "m"});
+        self.patch(Part::Status, node, json!({"status": {"conditions": [condition]}})).await;
+    }
+
+    /// What the kubelet says it may have mounted.
+    pub async fn in_use(&self, node: &Node, volumes: &[&str]) {
+        self.patch(Part::Status, node, json!({"status": {"volumesInUse": volumes}})).await;
+    }
+
+    /// Waits, on paused time, until this holds.
+    pub async fn until(&self, what: &str, condition: impl AsyncFn() -> bool) {
+        let mut pause = Duration::from_millis(1);
+        for _ in 0..2_000 {
+            if condition().await {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        panic!("never came true: {what}; calls: {:#?}", self.driver.state().calls);
+    }
+
+    /// Starts the roles as one process on a connection of its own.
+    pub fn start(&self, cut: Option<Cut>) -> Process {
+        let line = Line { server: self.server.clone(), cut, writes: Arc::default() };
+        let writes = line.writes.clone();
+        let stop = CancellationToken::new();
+        let journal = Journal::default();
+        let entries = journal.listen();
+        let ports = Ports::new(client::in_process(line), self.host.clone(), journal, stop.clone());
+        let csi = ["--csi-address", SOCKET];
+        let mut roles = JoinSet::<Result<(), RunError>>::new();
+        roles.spawn(persistentvolume::run(ports.clone(), flags(&[]).unwrap()));
+        roles.spawn(pvcprotection::run(ports.clone()));
+        roles.spawn(pvprotection::run(ports.clone()));
+        roles.spawn(attachdetach::run(ports.clone(), flags(&[]).unwrap()));
+        roles.spawn(external_provisioner::run(ports.clone(), flags(&csi).unwrap()));
+        roles.spawn(external_attacher::run(ports, flags(&csi).unwrap()));
+        Process { stop, roles, writes, entries }
+    }
+}
+
+pub struct Process {
+    stop: CancellationToken,
+    roles: JoinSet<Result<(), RunError>>,
+    writes: Arc<AtomicUsize>,
+    entries: UnboundedReceiver<Entry>,
+}
+
+impl Process {
+    /// How often an effect was tried since the last question.
+    pub fn count(&mut self, action: &str, object: &str) -> usize {
+        let entries = std::iter::from_fn(|| self.entries.try_recv().ok());
+        entries.filter(|entry| entry.action == action && entry.object == object).count()
+    }
+
+    /// Writes so far, events left out.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    /// Ends as in a power cut.
+    pub async fn crash(mut self) {
+        self.roles.abort_all();
+        while self.roles.join_next().await.is_some() {}
+        self.stop.cancel();
+    }
+
+    /// Ends as asked; whatever a role says is an error.
+    pub async fn end(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.roles.join_next().await {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+/// A connection that can break.
+#[derive(Clone)]
+struct Line {
+    server: Server,
+    cut: Option<Cut>,
+    writes: Arc<AtomicUsize>,
+}
+
+impl Service<Request<Body>> for Line {
+    type Response = Response<bowline_apiserver::Body>;
+    type Error = std::convert::Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let counted = request.method() != Method::GET && !request.uri().path().contains("/events");
+        let write = if counted { self.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
+        let cut = self.cut.filter(|cut| counted && write >= cut.at);
+        let server = self.server.clone();
+        Box::pin(async move {
+            match cut {
+                None => Ok(server.handle(request).await),
+                Some(cut) => {
+                    if cut.landed && write == cut.at {
+                        server.handle(request).await;
+                    }
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+}
+
+fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = std::io::Result<connection::Connection>> {
+    stream::unfold(listener, |mut listener| async move {
+        let stream: BoxStream = listener.accept().await.ok()?;
+        Some((Ok(connection::Connection(stream)), listener))
+    })
+}
+
+/// A stream of the host in the form that tonic takes.
+mod connection {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use bowline_host::net::BoxStream;
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+    use tonic::transport::server::Connected;
+
+    pub struct Connection(pub BoxStream);
+
+    impl Connected for Connection {
+        type ConnectInfo = ();
+        fn connect_info(&self) {}
+    }
+    impl AsyncRead for Connection {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, buffer)
+        }
+    }
+    impl AsyncWrite for Connection {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(context, bytes)
+        }
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(context)
+        }
+    }
+}
