@@ -1,5 +1,7 @@
 //! The binder, the protections and the scheduler against the API server in memory, on paused time.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
+
 mod world;
 
 use std::collections::BTreeSet;
@@ -111,14 +113,18 @@ async fn a_volume_a_class_or_a_default_that_comes_later_is_taken_at_once() {
 async fn many_claims_and_many_volumes_pair_up_one_to_one() {
     let world = World::new().await;
     let process = world.start(None);
-    for n in 0..100 {
-        world.create(&static_volume(&format!("v{n:03}"), "")).await;
+    let numbers = 0..100;
+    for n in numbers.clone() {
         world.create(&build::claim(&format!("c{n:03}")).class("").build()).await;
+    }
+    tokio::time::sleep(AT_ONCE).await;
+    for n in numbers.clone() {
+        world.create(&static_volume(&format!("v{n:03}"), "")).await;
     }
     world
         .until("all are bound", async || {
             let claims = world.list::<PersistentVolumeClaim>().await;
-            claims.iter().filter(|c| volume::claim_phase(c) == volume::BOUND).count() == 100
+            claims.iter().filter(|c| volume::claim_phase(c) == volume::BOUND).count() == numbers.len()
         })
         .await;
     check_pairs(&world).await;
