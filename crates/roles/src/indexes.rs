@@ -13,6 +13,10 @@ pub const ATTACHMENTS_ON_NODE: &str = "attachments-on-node";
 pub const VOLUMES_BY_UNIQUE_NAME: &str = "volumes-by-unique-name";
 /// CSI volumes by driver.
 pub const VOLUMES_OF_DRIVER: &str = "volumes-of-driver";
+/// Claims by UID.
+pub const CLAIMS_BY_UID: &str = "claims-by-uid";
+/// Claims by the class they name.
+pub const CLAIMS_OF_CLASS: &str = "claims-of-class";
 /// Pods by `namespace/claim`.
 pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 /// Pods by the node that they are bound to.
@@ -40,6 +44,11 @@ pub fn attachments(cache: &Cache<VolumeAttachment>) {
 pub fn volumes(cache: &Cache<PersistentVolume>) {
     cache.index(VOLUMES_BY_UNIQUE_NAME, |v| volume::unique_name(v).into_iter().collect());
     cache.index(VOLUMES_OF_DRIVER, |v| volume::csi(v).map(|csi| csi.driver.clone()).into_iter().collect());
+}
+
+pub fn claims(cache: &Cache<PersistentVolumeClaim>) {
+    cache.index(CLAIMS_BY_UID, |c| vec![c.uid().to_owned()]);
+    cache.index(CLAIMS_OF_CLASS, |c| volume::claim_class(c).map(String::from).into_iter().collect());
 }
 
 pub fn pods(cache: &Cache<Pod>) {

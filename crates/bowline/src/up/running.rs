@@ -1,12 +1,13 @@
 //! Everything in one process: started in order, stopped in reverse.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bowline_apiserver::{Registry, Server, Store, certs::Authority, kinds, kubeconfig, tls};
 use bowline_drivers::local::{self, LocalConfig};
+use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
@@ -25,8 +26,7 @@ pub struct Running {
     pub ports: Ports,
     pub address: SocketAddr,
     roles: Embedded,
-    driver: JoinHandle<Result<(), local::RunError>>,
-    driver_stop: CancellationToken,
+    driver: Driver,
     server: JoinHandle<()>,
     server_stop: CancellationToken,
 }
@@ -44,8 +44,8 @@ impl Running {
         let path = config.store();
         let store = tokio::task::spawn_blocking(move || Store::open_file(&path)).await??;
         let mut registry = Registry::new();
-        kinds::register(&mut registry);
-        kinds::register_admission(&mut registry);
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
         let server = Server::new(store, registry, host.clock.clone(), host.random.clone());
         server.bootstrap().await.map_err(|status| anyhow!("create the first namespaces: {status:?}"))?;
 
@@ -54,8 +54,7 @@ impl Running {
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
-        let driver_stop = CancellationToken::new();
-        let driver = start_driver(&config, &host, driver_stop.clone())?;
+        let driver = Driver::start(&config, &host).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let settings = Settings {
             node_name: config.node_name.clone(),
@@ -64,8 +63,8 @@ impl Running {
             driver_name: local::NAME.to_owned(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
         };
-        let roles = Embedded::start(&ports, settings);
-        let running = Self { config, ports, address, roles, driver, driver_stop, server: serving, server_stop };
+        let roles = Embedded::start(&ports, settings).await?;
+        let running = Self { config, ports, address, roles, driver, server: serving, server_stop };
         running.ready().await?;
         Ok(running)
     }
@@ -79,22 +78,24 @@ impl Running {
         }
     }
 
-    /// Resolves when a role has ended by itself.
+    /// Resolves when a role or the driver has ended by itself.
     pub async fn failed(&self) -> anyhow::Error {
-        let failure = self.roles.failed().await;
-        anyhow!("{failure:#}")
+        tokio::select! {
+            biased;
+            () = self.driver.ended.cancelled() => anyhow!("the CSI driver ended: {}", self.driver.why()),
+            failure = self.roles.failed() => anyhow!("{}", chain(failure.as_ref())),
+        }
     }
 
     /// Ends containers, unmounts their volumes, then stops all parts; objects stay as they are.
     pub async fn stop(self) -> Result<()> {
         let drained = self.roles.drain(DRAIN).await;
         self.ports.stop.cancel();
-        self.roles.join().await;
-        self.driver_stop.cancel();
-        let driver = self.driver.await.context("wait for the driver")?;
+        let roles = self.roles.finished().await;
+        self.driver.stop().await;
         self.server_stop.cancel();
         self.server.await.context("wait for the API server")?;
-        driver.context("run the driver")?;
+        roles?;
         if !drained {
             return Err(anyhow!("some containers or volumes were still in use after {} s; the next start takes them over", DRAIN.as_secs()));
         }
@@ -117,12 +118,46 @@ fn serve(
     Ok(tokio::spawn(tls::serve(listener, server, tls, stop)))
 }
 
-fn start_driver(
-    config: &Config,
-    host: &bowline_host::Host,
+/// The local driver, on its socket below the kubelet's directory.
+struct Driver {
     stop: CancellationToken,
-) -> Result<JoinHandle<Result<(), local::RunError>>> {
-    let settings = LocalConfig::new(config.pool(), config.node_name.clone())?;
-    let (host, socket) = (host.clone(), config.driver_socket());
-    Ok(tokio::spawn(async move { local::run(host, settings, Arc::new(socket).as_path(), stop).await }))
+    /// Cancelled when it no longer runs, asked to or not.
+    ended: CancellationToken,
+    error: Arc<Mutex<String>>,
+}
+
+impl Driver {
+    async fn start(config: &Config, host: &Host) -> Result<Self> {
+        let settings = LocalConfig::new(config.pool(), config.node_name.clone())?;
+        let socket = config.driver_socket();
+        if let Some(folder) = socket.parent() {
+            let made = host.disk.create_dir_all(folder, 0o750).await;
+            made.with_context(|| format!("create `{}`", folder.display()))?;
+        }
+        let driver = Self { stop: CancellationToken::new(), ended: CancellationToken::new(), error: Arc::default() };
+        let (stop, ended, error) = (driver.stop.clone(), driver.ended.clone(), driver.error.clone());
+        let host = host.clone();
+        tokio::spawn(async move {
+            let _ended = ended.drop_guard();
+            if let Err(failure) = local::run(host, settings, &socket, stop).await {
+                *error.lock().unwrap_or_else(PoisonError::into_inner) = chain(&failure);
+            }
+        });
+        Ok(driver)
+    }
+
+    fn why(&self) -> String {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn stop(&self) {
+        self.stop.cancel();
+        self.ended.cancelled().await;
+    }
+}
+
+/// An error and its causes, on one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

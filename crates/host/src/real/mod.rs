@@ -1,10 +1,11 @@
-//! The real world.
+//! The real world: Linux 5.12 or later (mount_setattr), as root.
 //!
 //! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
 
 mod clock;
 mod containers;
 mod disk;
+mod ext4;
 mod formatting;
 mod init;
 mod kernel;

@@ -1,7 +1,9 @@
-//! The kubelet: what its roles share, and how they are started together.
+//! The kubelet: what its roles share, and how they are started together and stopped.
 
 mod alarms;
+mod run;
 mod tenants;
 
 pub use alarms::Alarms;
+pub use run::{Kubelet, KubeletConfig, run_kubelet};
 pub use tenants::Tenants;

@@ -133,6 +133,8 @@ impl Memory {
                 v.verified = None;
             }
         });
+        // Whoever waits for a clean machine looks again; no pod is concerned.
+        self.changed("");
     }
 
     pub fn set_mount(&self, volume: &str, target: &Target, mode: Mode, presence: Presence) {

@@ -1,0 +1,135 @@
+//! Starts the four roles of the kubelet with what they share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_machinery::{Ports, RunError};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+use super::tenants::Tenants;
+use crate::nodestatus::{self, InUse, Switch};
+use crate::pluginmanager::{self, Drivers};
+use crate::pods;
+use crate::volumemanager::{self, Mounts, Settings};
+
+/// How long containers get to end when the node agent stops.
+const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// What the kubelet needs to know. Paths are as upstream has them below `kubelet_dir`.
+#[derive(Debug, Clone)]
+pub struct KubeletConfig {
+    /// `--hostname-override`
+    pub node_name: String,
+    /// `--root-dir`, upstream `/var/lib/kubelet`
+    pub kubelet_dir: PathBuf,
+    /// `podLogsDir`, upstream `/var/log/pods`
+    pub pod_logs_dir: PathBuf,
+    /// Directories besides `kubelet_dir` that containers must not see: keys, data of the API server and of drivers.
+    pub data_dir_hidden: Vec<PathBuf>,
+    /// How long containers get to end when the node agent stops.
+    pub drain_grace: Duration,
+}
+
+impl KubeletConfig {
+    pub fn new(node_name: impl Into<String>, kubelet_dir: impl Into<PathBuf>) -> Self {
+        let kubelet_dir = kubelet_dir.into();
+        Self {
+            node_name: node_name.into(),
+            pod_logs_dir: kubelet_dir.join("pod-logs"),
+            kubelet_dir,
+            data_dir_hidden: Vec::new(),
+            drain_grace: DRAIN_GRACE,
+        }
+    }
+}
+
+/// A running kubelet.
+pub struct Kubelet {
+    tasks: Vec<JoinHandle<Result<(), RunError>>>,
+    switch: Switch,
+    tenants: Tenants,
+    mounts: Mounts,
+    changed: Arc<Notify>,
+}
+
+/// Starts all roles; they run until `ports.stop` is cancelled. Returns when the mounts and containers of an earlier
+/// process are known.
+pub async fn run_kubelet(ports: Ports, config: KubeletConfig) -> Result<Kubelet, RunError> {
+    let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
+    let switch = Switch::new(&config.node_name);
+    let node_name = config.node_name.clone();
+    let mut tasks = Vec::new();
+
+    let (with, name, list, off) = (ports.clone(), node_name.clone(), in_use.clone(), switch.clone());
+    tasks.push(tokio::spawn(async move { nodestatus::run(with, &name, list, off).await }));
+
+    let (with, name, table) = (ports.clone(), node_name.clone(), drivers.clone());
+    let registry = config.kubelet_dir.join("plugins_registry");
+    tasks.push(tokio::spawn(async move { pluginmanager::run(with, &name, &registry, table).await }));
+
+    let settings = Settings {
+        node_name: node_name.clone(),
+        kubelet_dir: config.kubelet_dir.clone(),
+        drivers,
+        in_use,
+        tenants: tenants.clone(),
+    };
+    let (view, shown) = oneshot::channel();
+    let with = ports.clone();
+    let volumes = tokio::spawn(async move {
+        volumemanager::run(with, settings, move |mounts| drop(view.send(mounts))).await
+    });
+    let Ok(mounts) = shown.await else {
+        let ended = volumes.await.unwrap_or_else(|e| Err(RunError::Refused(e.to_string())));
+        return Err(ended.err().unwrap_or_else(|| RunError::Refused("stopped while starting".into())));
+    };
+    tasks.push(volumes);
+
+    let mut hidden = vec![config.kubelet_dir.clone()];
+    hidden.extend(config.data_dir_hidden);
+    let pod_config = pods::Config {
+        node_name,
+        kubelet_dir: config.kubelet_dir,
+        log_dir: config.pod_logs_dir,
+        hidden,
+        drain_grace: config.drain_grace,
+    };
+    let changed = Arc::new(Notify::new());
+    let wake = changed.clone();
+    tenants.on_change(move |_| wake.notify_one());
+    let wake = changed.clone();
+    mounts.on_change(move |_| wake.notify_one());
+    let (view, inside) = (mounts.clone(), tenants.clone());
+    tasks.push(tokio::spawn(async move { pods::run(ports, pod_config, view, inside).await }));
+    Ok(Kubelet { tasks, switch, tenants, mounts, changed })
+}
+
+impl Kubelet {
+    /// Leaves the machine clean: ends all containers, unpublishes and unstages all volumes, keeps the API objects, so
+    /// that a later start goes on. Call it before cancelling `ports.stop`; `false` when time ran out.
+    pub async fn drain(&self, timeout: Duration) -> bool {
+        self.switch.turn_off();
+        self.tenants.evict();
+        let clean = async {
+            while !(self.tenants.all().is_empty() && !self.mounts.any_left()) {
+                self.changed.notified().await;
+            }
+        };
+        tokio::time::timeout(timeout, clean).await.is_ok()
+    }
+
+    /// The view of a pod's volumes, for whoever shows it.
+    pub fn mounts(&self) -> &Mounts {
+        &self.mounts
+    }
+
+    /// Waits until all roles have ended, after `ports.stop` was cancelled.
+    pub async fn finished(self) -> Result<(), RunError> {
+        for task in self.tasks {
+            task.await.unwrap_or_else(|e| Err(RunError::Refused(e.to_string())))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! One effect per action.
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bowline_api::Pod;
+use bowline_host::kernel::KernelError;
+use bowline_machinery::effect::{EffectError, Effects, Part};
+use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder};
+
+use super::decide::decide;
+use super::runtime::Runtime;
+use super::spec;
+use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGTERM, State, Step, Why};
+use crate::kubelet::{Alarms, Tenants};
+use crate::volumemanager::Mounts;
+
+/// Anybody may write into an emptyDir.
+const EMPTY_DIR_MODE: u32 = 0o777;
+const LOG_DIR_MODE: u32 = 0o755;
+/// What the status shows for a container of which nothing is known any more.
+const LOST_CODE: i32 = 137;
+
+/// The pod workers' hands.
+#[derive(Clone)]
+pub struct Pods {
+    pub ports: Ports,
+    pub effects: Effects,
+    pub recorder: Recorder,
+    pub config: Arc<Config>,
+    pub pods: Cache<Pod>,
+    pub mounts: Mounts,
+    pub tenants: Tenants,
+    pub runtime: Runtime,
+    pub queue: Queue<String>,
+    pub alarms: Alarms,
+}
+
+#[async_trait]
+impl Keyed for Pods {
+    type Key = String;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        "pods"
+    }
+
+    async fn observe(&self, uid: &String) -> Result<Option<Observed>, EffectError> {
+        Ok(self.seen(uid))
+    }
+
+    fn decide(&self, seen: &Observed) -> Step {
+        decide(seen)
+    }
+
+    fn waiting(&self, uid: &String, seen: &Observed, why: &Why) {
+        if let Some(at) = why.until() {
+            self.alarms.set(uid, at, seen.now);
+        }
+    }
+
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        let uid = &seen.uid;
+        match action {
+            Action::Enter => self.tenants.enter(uid),
+            Action::Leave => self.tenants.leave(uid),
+            Action::MakeEmptyDir(name) => return self.make_empty_dir(uid, &name).await,
+            Action::Start { container, number, spec } => {
+                return self.start(&seen, &container, number, &spec).await;
+            }
+            Action::Signal { container, number, signal, evicted } => {
+                return self.signal(&seen, &container, number, signal, evicted).await;
+            }
+            Action::Remove { container, number } => {
+                let id = seen.id(&container, number);
+                self.on_container("remove", &id, self.ports.host.containers.remove(&id)).await?;
+                self.runtime.removed(uid, &container, number);
+            }
+            Action::PatchStatus(patch) => {
+                let Some(pod) = &seen.pod else { return Ok(()) };
+                let patched = self.effects.patch_strategic::<Pod>(Part::Status, pod, patch).await;
+                return gone_is_fine(patched.map(drop));
+            }
+            Action::Report(text) => {
+                if let Some(pod) = &seen.pod {
+                    self.recorder.warning(pod.as_ref(), "FailedMount", text.as_str());
+                }
+                self.runtime.update(uid, |memory| memory.told = Some(text));
+            }
+            Action::CleanDirectory => {
+                self.clean_directory(&seen).await?;
+                self.runtime.update(uid, |memory| memory.directory = false);
+            }
+            Action::Delete => {
+                let Some(pod) = &seen.pod else { return Ok(()) };
+                return self.effects.delete::<Pod>(pod, Some(0)).await;
+            }
+            Action::Forget => {
+                self.runtime.forget(uid);
+                self.alarms.forget(uid);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pods {
+    async fn make_empty_dir(&self, uid: &str, name: &str) -> Result<(), EffectError> {
+        let path = spec::empty_dirs(&self.config, uid).join(name);
+        let made = self.ports.host.disk.create_dir_all(&path, EMPTY_DIR_MODE);
+        self.on_disk("mkdir", &path, made).await?;
+        self.runtime.update(uid, |memory| memory.empty_dirs.insert(name.to_owned()));
+        Ok(())
+    }
+
+    async fn start(
+        &self,
+        seen: &Observed,
+        container: &str,
+        number: u32,
+        spec: &ContainerSpec,
+    ) -> Result<(), EffectError> {
+        if let Some(dir) = spec.log.parent() {
+            self.on_disk("mkdir", dir, self.ports.host.disk.create_dir_all(dir, LOG_DIR_MODE)).await?;
+        }
+        let started = self.on_container("start", &spec.id, self.ports.host.containers.start(spec)).await;
+        let tell = |type_: fn(&Recorder, &Pod, &'static str, String), reason, text: String| {
+            if let Some(pod) = &seen.pod {
+                type_(&self.recorder, pod, reason, text);
+            }
+        };
+        let (normal, warning) = (Recorder::normal::<Pod>, Recorder::warning::<Pod>);
+        match started {
+            Ok(state) => {
+                tell(normal, "Created", "Container created".into());
+                match &state {
+                    State::Running { .. } => tell(normal, "Started", "Container started".into()),
+                    State::Exited { exit, .. } => match &exit.error {
+                        Some(error) => tell(warning, "Failed", format!("Error: {error}")),
+                        None => tell(normal, "Started", "Container started".into()),
+                    },
+                }
+                self.runtime.started(&seen.uid, container, number, state);
+                self.wait(&seen.uid, container, number);
+                Ok(())
+            }
+            Err(error) => {
+                tell(warning, "Failed", format!("Error: {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    async fn signal(
+        &self,
+        seen: &Observed,
+        container: &str,
+        number: u32,
+        signal: i32,
+        evicted: bool,
+    ) -> Result<(), EffectError> {
+        let id = seen.id(container, number);
+        if signal == SIGTERM
+            && let Some(pod) = &seen.pod
+        {
+            self.recorder.normal(pod.as_ref(), "Killing", format!("Stopping container {container}"));
+        }
+        // Noted before it is sent: a container that ends at once is known to have been ended by us.
+        self.runtime.signalled(&seen.uid, container, number, signal, evicted, seen.now);
+        self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await
+    }
+
+    /// Waits for the end of a container in the background, whoever started it.
+    pub(super) fn wait(&self, uid: &str, container: &str, number: u32) {
+        let (pods, uid, container) = (self.clone(), uid.to_owned(), container.to_owned());
+        tokio::spawn(async move {
+            let id = format!("{uid}/{container}/{number}");
+            let exit = tokio::select! {
+                biased;
+                () = pods.ports.stop.cancelled() => return,
+                exit = pods.ports.host.containers.wait(&id) => exit,
+            };
+            let exit = match exit {
+                Ok(exit) => exit,
+                Err(error) => pods.lost(&id, &error).await,
+            };
+            pods.runtime.exited(&uid, &container, number, exit);
+            pods.queue.add(uid);
+        });
+    }
+
+    /// A container that cannot be waited for: its record, or failing that, the worst.
+    async fn lost(&self, id: &str, error: &KernelError) -> Exit {
+        match self.ports.host.containers.state(id).await {
+            Ok(Some(State::Exited { exit, .. })) => exit,
+            _ => {
+                tracing::warn!(container = id, %error, "container is lost");
+                Exit {
+                    code: LOST_CODE,
+                    signal: None,
+                    finished_at: self.ports.host.clock.now(),
+                    error: Some("The container could not be located".into()),
+                }
+            }
+        }
+    }
+
+    async fn on_container<T>(
+        &self,
+        what: &str,
+        id: &str,
+        effect: impl Future<Output = Result<T, KernelError>>,
+    ) -> Result<T, EffectError> {
+        let failed = |e: KernelError| EffectError::unknown(e.to_string());
+        self.effects.run(what, &format!("container {id}"), async { effect.await.map_err(failed) }).await
+    }
+
+    pub(super) async fn on_disk(
+        &self,
+        what: &str,
+        path: &std::path::Path,
+        change: impl Future<Output = io::Result<()>>,
+    ) -> Result<(), EffectError> {
+        let shown = path.display();
+        let failed = |e: io::Error| EffectError::refused(format!("{what} `{shown}`: {e}"));
+        self.effects.run(what, &format!("path {shown}"), async { change.await.map_err(failed) }).await
+    }
+}
+
+/// The watch will say that the pod is gone; until then there is nobody to tell.
+fn gone_is_fine(result: Result<(), EffectError>) -> Result<(), EffectError> {
+    match result {
+        Err(error) if error.not_found() => Ok(()),
+        other => other,
+    }
+}

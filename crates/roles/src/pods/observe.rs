@@ -1,0 +1,46 @@
+//! A pod, its containers and its volumes as they are.
+
+use std::collections::BTreeMap;
+
+use bowline_api::pod;
+
+use super::act::Pods;
+use super::world::{Observed, PodVolumes};
+use crate::volumemanager::BY_UID;
+
+impl Pods {
+    /// `None` when the pod is neither in the API nor known here.
+    pub(super) fn seen(&self, uid: &str) -> Option<Observed> {
+        let here = |pod: &&std::sync::Arc<bowline_api::Pod>| pod::node_name(pod) == self.config.node_name;
+        let pod = self.pods.indexed(BY_UID, uid).iter().find(here).cloned();
+        if pod.is_none() && self.runtime.get(uid).is_none() {
+            return None;
+        }
+        let now = self.ports.host.clock.now();
+        let volumes = match &pod {
+            Some(pod) => self.mounts.ready(pod),
+            None => PodVolumes::Ready(BTreeMap::new()),
+        };
+        let problem = matches!(&volumes, PodVolumes::Waiting { problems, .. } if !problems.is_empty());
+        let memory = self.runtime.update(uid, |memory| {
+            memory.problem_since = problem.then(|| memory.problem_since.unwrap_or(now));
+            memory.clone()
+        });
+        Some(Observed {
+            uid: uid.to_owned(),
+            now,
+            config: self.config.clone(),
+            pod,
+            attempts: memory.attempts,
+            crashes: memory.crashes,
+            volumes,
+            problem_since: memory.problem_since,
+            told: memory.told,
+            left: self.mounts.left(uid),
+            inside: self.tenants.inside(uid),
+            evicting: self.tenants.evicting(),
+            empty_dirs: memory.empty_dirs,
+            directory: memory.directory,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Wiring: pods of this node, their volumes, and the containers that an earlier process left.
+
+use std::sync::Arc;
+
+use bowline_api::{Meta, Pod, pod};
+use bowline_machinery::effect::EffectError;
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::reconcile::reconcile;
+use bowline_machinery::{Ports, Queue, RunError};
+
+use super::act::Pods;
+use super::runtime::{self, Runtime};
+use super::world::{Config, State};
+use crate::kubelet::{Alarms, Tenants};
+use crate::volumemanager::{BY_UID, Mounts};
+
+/// Pods worked on at the same time.
+const WORKERS: usize = 64;
+
+/// Adopts the containers of an earlier process, then runs until stopped.
+pub async fn run(ports: Ports, config: Config, mounts: Mounts, tenants: Tenants) -> Result<(), RunError> {
+    let queue = Queue::<String>::new(Backoff::VOLUME);
+    let cache = ports.informers.of::<Pod>();
+    cache.index(BY_UID, |pod| vec![pod.uid().to_owned()]);
+    let pods = Pods {
+        effects: ports.effects("kubelet"),
+        recorder: ports.recorder("kubelet"),
+        config: Arc::new(config),
+        pods: cache.clone(),
+        runtime: Runtime::default(),
+        alarms: Alarms::new(queue.clone()),
+        queue: queue.clone(),
+        ports: ports.clone(),
+        mounts,
+        tenants,
+    };
+    cache.synced().await;
+    adopt(&pods).await?;
+
+    let (wake, node_name) = (queue.clone(), pods.config.node_name.clone());
+    cache.on_change(move |change| {
+        let here = change.sides().filter(|pod| pod::node_name(pod) == node_name);
+        here.for_each(|pod| wake.add(pod.uid().to_owned()));
+    });
+    let wake = queue.clone();
+    pods.mounts.on_change(move |uid| {
+        if !uid.is_empty() {
+            wake.add(uid.to_owned());
+        }
+    });
+    let (wake, runtime) = (queue.clone(), pods.runtime.clone());
+    pods.tenants.on_change(move |uid| {
+        if uid.is_empty() {
+            runtime.uids().into_iter().for_each(|uid| wake.add(uid));
+        }
+    });
+    pods.runtime.uids().into_iter().for_each(|uid| queue.add(uid));
+
+    let pods = Arc::new(pods);
+    let work = move |uid: String| {
+        let pods = pods.clone();
+        async move { reconcile(pods.as_ref(), &uid).await }
+    };
+    queue.run(WORKERS, ports.stop.clone(), work).await;
+    Ok(())
+}
+
+/// Whatever runs goes on running, and its volumes stay (NODE-3). Only then may anything be unmounted.
+async fn adopt(pods: &Pods) -> Result<(), RunError> {
+    let host = &pods.ports.host;
+    let found = host.containers.list().await.map_err(|error| RunError::Effect {
+        what: "list the containers of an earlier process",
+        source: EffectError::unknown(error.to_string()),
+    })?;
+    for (id, state) in found {
+        let Some((uid, container, number)) = runtime::parts(&id) else { continue };
+        let runs = matches!(state, State::Running { .. });
+        pods.runtime.started(uid, container, number, state);
+        if runs {
+            pods.tenants.enter(uid);
+            pods.wait(uid, container, number);
+        }
+    }
+    let dir = pods.config.kubelet_dir.join("pods");
+    let left = host.disk.list(&dir).await;
+    let path = dir.display().to_string();
+    for uid in left.map_err(|source| RunError::Io { what: "list", path, source })? {
+        pods.runtime.update(&uid, |_| ());
+    }
+    pods.tenants.set_counted();
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What this process knows about the containers and directories of pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::world::{Attempt, Exit, SIGKILL, State};
+
+/// A run of this length ends a series of crashes.
+const CALM: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Clone, Default)]
+pub struct PodMemory {
+    pub attempts: BTreeMap<String, Vec<Attempt>>,
+    pub crashes: BTreeMap<String, u32>,
+    pub empty_dirs: BTreeSet<String>,
+    pub directory: bool,
+    pub problem_since: Option<Timestamp>,
+    pub told: Option<String>,
+}
+
+/// Clones share it.
+#[derive(Clone, Default)]
+pub struct Runtime {
+    pods: Arc<Mutex<BTreeMap<String, PodMemory>>>,
+}
+
+impl Runtime {
+    pub fn get(&self, uid: &str) -> Option<PodMemory> {
+        self.pods().get(uid).cloned()
+    }
+
+    pub fn uids(&self) -> Vec<String> {
+        self.pods().keys().cloned().collect()
+    }
+
+    /// Changes what is known about a pod; one that was not known is from now on, and may have a directory.
+    pub fn update<T>(&self, uid: &str, change: impl FnOnce(&mut PodMemory) -> T) -> T {
+        let mut pods = self.pods();
+        let fresh = || PodMemory { directory: true, ..PodMemory::default() };
+        change(pods.entry(uid.to_owned()).or_insert_with(fresh))
+    }
+
+    pub fn forget(&self, uid: &str) {
+        self.pods().remove(uid);
+    }
+
+    /// Takes in a run, new or found.
+    pub fn started(&self, uid: &str, container: &str, number: u32, state: State) {
+        let attempt = Attempt { number, state, term_at: None, killed: false, evicted: false };
+        self.update(uid, |pod| {
+            if let State::Exited { started_at, exit } = &attempt.state {
+                pod.count(container, *started_at, exit.finished_at);
+            }
+            let attempts = pod.attempts.entry(container.to_owned()).or_default();
+            attempts.retain(|a| a.number != number);
+            attempts.push(attempt);
+            attempts.sort_by_key(|a| a.number);
+        });
+    }
+
+    pub fn exited(&self, uid: &str, container: &str, number: u32, exit: Exit) {
+        self.update(uid, |pod| {
+            let attempts = pod.attempts.entry(container.to_owned()).or_default();
+            let Some(attempt) = attempts.iter_mut().find(|a| a.number == number) else { return };
+            let State::Running { started_at, .. } = attempt.state else { return };
+            let finished_at = exit.finished_at;
+            attempt.state = State::Exited { started_at, exit };
+            pod.count(container, started_at, finished_at);
+        });
+    }
+
+    pub fn signalled(
+        &self,
+        uid: &str,
+        container: &str,
+        number: u32,
+        signal: i32,
+        evicted: bool,
+        now: Timestamp,
+    ) {
+        self.update(uid, |pod| {
+            let attempts = pod.attempts.entry(container.to_owned()).or_default();
+            if let Some(attempt) = attempts.iter_mut().find(|a| a.number == number) {
+                attempt.term_at.get_or_insert(now);
+                attempt.killed |= signal == SIGKILL;
+                attempt.evicted |= evicted;
+            }
+        });
+    }
+
+    pub fn removed(&self, uid: &str, container: &str, number: u32) {
+        self.update(uid, |pod| {
+            if let Some(attempts) = pod.attempts.get_mut(container) {
+                attempts.retain(|a| a.number != number);
+                if attempts.is_empty() {
+                    pod.attempts.remove(container);
+                }
+            }
+        });
+    }
+
+    fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodMemory>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PodMemory {
+    fn count(&mut self, container: &str, started_at: Timestamp, finished_at: Timestamp) {
+        let ran = Duration::try_from(finished_at.duration_since(started_at)).unwrap_or_default();
+        let known = self.attempts.get(container).and_then(|a| a.last()).map_or(0, |a| a.number);
+        let crashes = self.crashes.entry(container.to_owned()).or_insert(known);
+        *crashes = if ran >= CALM { 1 } else { *crashes + 1 };
+    }
+}
+
+/// Pod UID, container and attempt of a container's id.
+pub fn parts(id: &str) -> Option<(&str, &str, u32)> {
+    let mut parts = id.split('/');
+    let (uid, container, number) = (parts.next()?, parts.next()?, parts.next()?);
+    let whole = parts.next().is_none() && !uid.is_empty() && !container.is_empty();
+    number.parse().ok().filter(|_| whole).map(|number| (uid, container, number))
+}

@@ -1,0 +1,244 @@
+//! From a container in a Pod to what the host starts. Pure.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bowline_api::build::HOST_IMAGE;
+use bowline_api::{Container, Meta, Pod, pod};
+use k8s_openapi::api::core::v1::{EnvVar, ObjectFieldSelector, Volume};
+
+use super::world::{Binding, Config, ContainerSpec, Observed, VolumeAt};
+
+/// As container runtimes set it when the image says nothing.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Longest host name.
+const HOSTNAME_MAX: usize = 63;
+/// Every pod shares the machine's network.
+pub const POD_IP: &str = "127.0.0.1";
+
+/// Why a container cannot be started, as its waiting state shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+fn config(message: String) -> Problem {
+    Problem { reason: "CreateContainerConfigError", message }
+}
+
+/// Where a pod's emptyDir volumes are.
+pub fn empty_dirs(config: &Config, uid: &str) -> PathBuf {
+    config.kubelet_dir.join("pods").join(uid).join("volumes").join("kubernetes.io~empty-dir")
+}
+
+/// emptyDir volumes that some container mounts.
+pub fn wanted_empty_dirs(pod: &Pod) -> Vec<&str> {
+    let used = |volume: &&Volume| containers(pod).any(|c| mounts(c).any(|name| name == volume.name));
+    let empty = pod::volumes(pod).iter().filter(|v| v.empty_dir.is_some());
+    empty.filter(used).map(|v| v.name.as_str()).collect()
+}
+
+pub fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    init_containers(pod).iter().chain(app_containers(pod))
+}
+
+pub fn init_containers(pod: &Pod) -> &[Container] {
+    pod.spec.as_ref().and_then(|s| s.init_containers.as_deref()).unwrap_or_default()
+}
+
+pub fn app_containers(pod: &Pod) -> &[Container] {
+    pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default()
+}
+
+fn mounts(container: &Container) -> impl Iterator<Item = &str> {
+    container.volume_mounts.iter().flatten().map(|m| m.name.as_str())
+}
+
+/// What of a container cannot be done here; nobody can wait that away.
+pub fn problem(pod: &Pod, container: &Container) -> Option<Problem> {
+    let image = container.image.as_deref().unwrap_or_default();
+    if image != HOST_IMAGE {
+        let message = format!("image {image:?}: only the built-in image {HOST_IMAGE:?} can run here yet");
+        return Some(Problem { reason: "ErrImagePull", message });
+    }
+    if container.restart_policy.is_some() {
+        return Some(config("restartPolicy of a container is not supported here yet".into()));
+    }
+    if container.command.as_ref().is_none_or(Vec::is_empty)
+        && container.args.as_ref().is_none_or(Vec::is_empty)
+    {
+        return Some(config("no command specified".into()));
+    }
+    if container.env_from.as_ref().is_some_and(|e| !e.is_empty()) {
+        return Some(config("envFrom is not supported here yet".into()));
+    }
+    let mounted = container.volume_mounts.iter().flatten();
+    if let Some(mount) = mounted.clone().find(|m| m.sub_path.is_some() || m.sub_path_expr.is_some()) {
+        return Some(config(format!("subPath of volumeMount {:?} is not supported here yet", mount.name)));
+    }
+    let supported =
+        |v: &Volume| v.persistent_volume_claim.is_some() || v.ephemeral.is_some() || v.empty_dir.is_some();
+    let wrong = mounted.filter_map(|m| pod::volumes(pod).iter().find(|v| v.name == m.name));
+    if let Some(volume) = wrong.into_iter().find(|v| !supported(v)) {
+        let message = format!("volume {:?}: only claims and emptyDir can be mounted here yet", volume.name);
+        return Some(config(message));
+    }
+    environment(pod, container, "").err()
+}
+
+/// Everything that the host needs to start this attempt of a container.
+pub fn build(
+    seen: &Observed,
+    pod: &Pod,
+    container: &Container,
+    number: u32,
+    volumes: &BTreeMap<String, VolumeAt>,
+) -> Result<ContainerSpec, Problem> {
+    let hostname: String = hostname(pod).chars().take(HOSTNAME_MAX).collect();
+    let env = environment(pod, container, &hostname)?;
+    let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
+        words.iter().flatten().map(|word| expand(word, &env)).collect()
+    };
+    let argv = [expanded(&container.command), expanded(&container.args)].concat();
+    let (mounts, devices) =
+        (mount_bindings(seen, pod, container, volumes)?, device_bindings(container, volumes)?);
+    let log = log_dir(&seen.config, pod).join(&container.name).join(format!("{number}.log"));
+    Ok(ContainerSpec {
+        id: seen.id(&container.name, number),
+        hostname,
+        argv,
+        env,
+        working_dir: container.working_dir.as_ref().filter(|d| !d.is_empty()).map(PathBuf::from),
+        mounts,
+        devices,
+        hidden: seen.config.hidden.clone(),
+        log,
+    })
+}
+
+pub fn log_dir(config: &Config, pod: &Pod) -> PathBuf {
+    config.log_dir.join(format!("{}_{}_{}", pod.namespace(), pod.name(), pod.uid()))
+}
+
+fn hostname(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|s| s.hostname.as_deref()).unwrap_or(pod.name())
+}
+
+fn mount_bindings(
+    seen: &Observed,
+    pod: &Pod,
+    container: &Container,
+    volumes: &BTreeMap<String, VolumeAt>,
+) -> Result<Vec<Binding>, Problem> {
+    let mut bindings = Vec::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let empty = pod::volumes(pod).iter().any(|v| v.name == mount.name && v.empty_dir.is_some());
+        let (source, read_only) = match volumes.get(&mount.name) {
+            Some(at) => (at.path.clone(), at.read_only),
+            None if empty => (empty_dirs(&seen.config, &seen.uid).join(&mount.name), false),
+            None => return Err(config(format!("volume {:?} is not mounted", mount.name))),
+        };
+        let read_only = read_only || mount.read_only.unwrap_or(false);
+        bindings.push(Binding { source, target: absolute(&mount.mount_path), read_only });
+    }
+    // Parents before what is mounted inside them.
+    bindings.sort_by(|a, b| a.target.cmp(&b.target));
+    Ok(bindings)
+}
+
+fn device_bindings(
+    container: &Container,
+    volumes: &BTreeMap<String, VolumeAt>,
+) -> Result<Vec<Binding>, Problem> {
+    let binding = |device: &k8s_openapi::api::core::v1::VolumeDevice| match volumes.get(&device.name) {
+        Some(at) => Ok(Binding {
+            source: at.path.clone(),
+            target: absolute(&device.device_path),
+            read_only: at.read_only,
+        }),
+        None => Err(config(format!("volume {:?} is not mapped", device.name))),
+    };
+    container.volume_devices.iter().flatten().map(binding).collect()
+}
+
+fn absolute(path: &str) -> PathBuf {
+    Path::new("/").join(path)
+}
+
+/// Variables in order; each may use those before it.
+fn environment(pod: &Pod, container: &Container, hostname: &str) -> Result<Vec<(String, String)>, Problem> {
+    let mut env = vec![("PATH".to_owned(), PATH.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
+    for variable in container.env.iter().flatten() {
+        let value = value(pod, variable, &env)?;
+        env.retain(|(name, _)| *name != variable.name);
+        env.push((variable.name.clone(), value));
+    }
+    Ok(env)
+}
+
+fn value(pod: &Pod, variable: &EnvVar, env: &[(String, String)]) -> Result<String, Problem> {
+    let Some(from) = &variable.value_from else {
+        return Ok(expand(variable.value.as_deref().unwrap_or_default(), env));
+    };
+    match &from.field_ref {
+        Some(field) => field_value(pod, field),
+        None => Err(config(format!(
+            "env {:?}: valueFrom other than fieldRef is not supported here yet",
+            variable.name
+        ))),
+    }
+}
+
+fn field_value(pod: &Pod, field: &ObjectFieldSelector) -> Result<String, Problem> {
+    let spec = pod.spec.as_ref();
+    let keyed = |prefix: &str| {
+        field.field_path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix("['")?.strip_suffix("']"))
+    };
+    if let Some(key) = keyed("metadata.labels") {
+        return Ok(pod.label(key).unwrap_or_default().to_owned());
+    }
+    if let Some(key) = keyed("metadata.annotations") {
+        return Ok(pod.annotation(key).unwrap_or_default().to_owned());
+    }
+    Ok(match field.field_path.as_str() {
+        "metadata.name" => pod.name().to_owned(),
+        "metadata.namespace" => pod.namespace().to_owned(),
+        "metadata.uid" => pod.uid().to_owned(),
+        "spec.nodeName" => pod::node_name(pod).to_owned(),
+        "spec.serviceAccountName" => spec.and_then(|s| s.service_account_name.clone()).unwrap_or_default(),
+        "status.podIP" | "status.hostIP" | "status.podIPs" | "status.hostIPs" => POD_IP.to_owned(),
+        other => return Err(config(format!("unsupported fieldPath: {other}"))),
+    })
+}
+
+/// Replaces `$(NAME)`; `$$(NAME)` stands for itself, and so does a name that is not known.
+pub fn expand(text: &str, env: &[(String, String)]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        if let Some(escaped) = tail.strip_prefix('$') {
+            out.push('$');
+            rest = escaped;
+            continue;
+        }
+        let name = tail.strip_prefix('(').and_then(|inner| inner.split_once(')'));
+        let known = name.and_then(|(name, after)| {
+            env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| (value, after))
+        });
+        match known {
+            Some((value, after)) => {
+                out.push_str(value);
+                rest = after;
+            }
+            None => {
+                out.push('$');
+                rest = tail;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
