@@ -188,7 +188,10 @@ impl<K: Object> Cache<K> {
             state.seen = state.seen.max(object.version());
             state.gone.remove(&object.key());
         }
-        self.change(&object.key(), None);
+        // A successor of the same name that was noted already stays.
+        if self.get(&object.key()).is_none_or(|cached| cached.version() <= object.version()) {
+            self.change(&object.key(), None);
+        }
     }
 
     /// Takes in a complete list: what is not in it is gone, unless it was written after the list was made.
@@ -324,6 +327,15 @@ mod tests {
         cache.deleted(&of("first", 3));
         cache.applied(of("second", 4));
         assert_eq!(cache.list().len(), 1, "its successor is another object");
+    }
+
+    #[test]
+    fn the_end_of_a_predecessor_does_not_remove_a_noted_successor() {
+        let cache = Cache::<ConfigMap>::default();
+        cache.applied(object("a", 1));
+        cache.note(object("a", 9));
+        cache.deleted(&object("a", 7));
+        assert_eq!(cache.get(&ObjectKey::cluster("a")).unwrap().version(), 9);
     }
 
     #[test]

@@ -3,14 +3,19 @@
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, keys, volume};
 use bowline_machinery::effect::Part;
 use bowline_machinery::events::reference_to;
-use bowline_machinery::{EffectError, Effects, Recorder};
+use bowline_machinery::{EffectError, Effects, Fate, Recorder};
 
 use super::decide::claim_status;
+use super::promise::{Promise, Promises};
 use super::world::{Action, ClaimSeen, Observed};
+
+/// HTTP status of a write that somebody else forestalled.
+const CONFLICT: i32 = 409;
 
 pub(super) struct Hands {
     pub effects: Effects,
     pub recorder: Recorder,
+    pub promises: Promises,
 }
 
 impl Hands {
@@ -18,6 +23,7 @@ impl Hands {
         let Some(write) = write_for(&action, &seen) else {
             return Err(EffectError::refused(format!("{action:?} does not fit what was seen")));
         };
+        let _promise = self.promise(&action, &seen)?;
         match write {
             Write::Claim(claim) => self.effects.replace(Part::Main, &claim).await.map(drop)?,
             Write::ClaimStatus(claim) => self.effects.replace(Part::Status, &claim).await.map(drop)?,
@@ -26,6 +32,17 @@ impl Hands {
         }
         self.tell(&action, &seen);
         Ok(())
+    }
+
+    /// Held until the reservation is written and noted; a neighbour that is faster is a conflict like any other.
+    fn promise(&self, action: &Action, seen: &Observed) -> Result<Option<Promise>, EffectError> {
+        let (Action::Reserve { volume }, Observed::Claim(seen)) = (action, seen) else { return Ok(None) };
+        let taken = || EffectError {
+            fate: Fate::Refused,
+            code: CONFLICT,
+            message: format!("volume `{volume}` is being taken by another claim"),
+        };
+        self.promises.make(volume, &seen.claim.key()).ok_or_else(taken).map(Some)
     }
 
     /// Bad news comes with the write that shows it, and only when the phase changes.

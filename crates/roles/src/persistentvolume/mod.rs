@@ -25,6 +25,7 @@
 mod act;
 pub mod decide;
 mod observe;
+mod promise;
 mod run;
 #[cfg(test)]
 mod tests;

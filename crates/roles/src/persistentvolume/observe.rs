@@ -7,6 +7,7 @@ use bowline_api::{
 };
 use bowline_machinery::{Cache, EffectError, Effects, Ports};
 
+use super::promise::Promises;
 use super::world::{ClaimSeen, VolumeSeen};
 use crate::indexes;
 
@@ -18,6 +19,7 @@ pub(super) struct Sight {
     pub pods: Cache<Pod>,
     pub live: Effects,
     pub provisioning: bool,
+    pub promises: Promises,
 }
 
 impl Sight {
@@ -29,6 +31,7 @@ impl Sight {
             pods: ports.informers.of(),
             live,
             provisioning,
+            promises: Promises::default(),
         };
         indexes::claims_to_bind(&sight.claims);
         indexes::volumes_to_bind(&sight.volumes);
@@ -86,6 +89,7 @@ impl Sight {
     fn candidates(&self, key: &ObjectKey, class: Option<&str>) -> Vec<Arc<PersistentVolume>> {
         let mut found = self.volumes.indexed(indexes::VOLUMES_BY_CLAIM, &key.to_string());
         found.extend(self.volumes.indexed(indexes::FREE_VOLUMES_BY_CLASS, class.unwrap_or_default()));
+        found.retain(|volume| !self.promises.to_another(volume.name(), key));
         found
     }
 

@@ -1,6 +1,7 @@
 //! Flags, watches and the queue of the binder.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, pod, volume};
@@ -18,6 +19,8 @@ use crate::indexes;
 const COMPONENT: &str = "persistentvolume-controller";
 /// Keys worked on at once. Upstream has two workers; here a key guards itself and writes guard each other.
 const WORKERS: usize = 64;
+/// Upstream's resync looks at everything again after 15 s, so no failure waits longer than that.
+const BACKOFF: Backoff = Backoff { start: Duration::from_millis(5), max: Duration::from_secs(15) };
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Flags {
@@ -36,12 +39,10 @@ impl Default for Flags {
 pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     let effects = ports.effects(COMPONENT);
     let recorder = ports.recorder(COMPONENT);
-    let binder = Arc::new(Binder {
-        sight: Sight::new(&ports, effects.clone(), flags.enable_dynamic_provisioning),
-        hands: Hands { effects, recorder },
-        told: Told::default(),
-    });
-    let queue = Queue::new(Backoff::CONTROLLER);
+    let sight = Sight::new(&ports, effects.clone(), flags.enable_dynamic_provisioning);
+    let hands = Hands { effects, recorder, promises: sight.promises.clone() };
+    let binder = Arc::new(Binder { sight, hands, told: Told::default() });
+    let queue = Queue::new(BACKOFF);
     wire(&binder, &queue);
     binder.sight.synced().await;
     let work = move |key| {

@@ -47,6 +47,8 @@ impl Live {
         if let Some(answer) = last.as_ref().filter(|answer| answer.covers >= question) {
             return Ok(answer.users.clone());
         }
+        // Neighbours that are ready to ask do so now, before the list begins that will answer them too.
+        tokio::task::yield_now().await;
         let covers = shared.asked();
         let pods: Vec<Pod> = self.effects.list_live(namespace).await?;
         let users = Arc::new(users_of(&pods));

@@ -31,7 +31,8 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
     }
 }
 
-/// The node with the least to run among those that fit, with what its volumes need; or why there is none.
+/// The node with the least to run among those that fit, with what its volumes need; or why there is none. A node
+/// for which volumes could not be made comes after those that were not tried as often.
 fn place(seen: &Observed) -> Result<(&NodeSeen, Plan), String> {
     if seen.nodes.is_empty() {
         return Err(refusal::NO_NODES.into());
@@ -45,8 +46,9 @@ fn place(seen: &Observed) -> Result<(&NodeSeen, Plan), String> {
             Err(refusal) => refusals.push(refusal),
         }
     }
-    let least = fitting.into_iter().min_by_key(|(node, _)| (node.load, node.node.name().to_owned()));
-    least.ok_or_else(|| refusal::of_nodes(&refusals) + &claims::hint(seen))
+    let preference = |node: &NodeSeen| (node.given_back, node.load, node.node.name().to_owned());
+    let best = fitting.into_iter().min_by_key(|(node, _)| preference(node));
+    best.ok_or_else(|| refusal::of_nodes(&refusals) + &claims::hint(seen))
 }
 
 /// The next write towards a chosen node: existing volumes first, then those to be made, the pod last.

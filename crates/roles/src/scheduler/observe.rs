@@ -1,6 +1,7 @@
 //! Caches → everything that bears on one pod. Only what its claims and drivers touch is read, apart from the nodes.
 
 mod room;
+mod tried;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use bowline_machinery::{Cache, Informers};
 
 use super::world::{ClaimSeen, NodeSeen, Observed};
 use crate::indexes;
+use tried::Tried;
 
 /// Pods that are ours and have no node, under one value.
 pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
@@ -36,6 +38,7 @@ pub(super) struct Sight {
     pub csi_nodes: Cache<CSINode>,
     pub capacities: Cache<CSIStorageCapacity>,
     pub attachments: Cache<VolumeAttachment>,
+    pub tried: Tried,
 }
 
 /// Whether a pod is this scheduler's to place.
@@ -59,6 +62,7 @@ impl Sight {
             csi_nodes: informers.of(),
             capacities: informers.of(),
             attachments: informers.of(),
+            tried: Tried::default(),
         };
         sight.add_indexes();
         sight
@@ -93,7 +97,10 @@ impl Sight {
     }
 
     pub fn observe(&self, key: &ObjectKey) -> Option<Observed> {
-        let pod = self.pods.get(key).filter(|pod| unscheduled(pod))?;
+        let Some(pod) = self.pods.get(key).filter(|pod| unscheduled(pod)) else {
+            self.tried.forget(key);
+            return None;
+        };
         let claims = pod::claims(&pod).map(|(volume, name)| self.claim(&pod, volume, name)).collect();
         let brings = self.volumes_of(&pod);
         let nodes = self.nodes.list().into_iter().map(|node| self.node(node, &pod, &brings)).collect();
@@ -147,7 +154,8 @@ impl Sight {
         let name = node.name();
         let load = self.pods.indexed_len(indexes::LIVE_PODS_BY_NODE, name)
             + self.claims.indexed_len(CLAIMS_BY_SELECTED_NODE, name);
-        NodeSeen { load, rooms: self.rooms(name, pod, brings), node }
+        let given_back = self.tried.times(&pod.key(), name);
+        NodeSeen { given_back, load, rooms: self.rooms(name, pod, brings), node }
     }
 
     /// Pods that use a claim and have no node.

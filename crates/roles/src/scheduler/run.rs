@@ -123,7 +123,8 @@ fn wire_claims(sight: &Sight, queue: &Queue<ObjectKey>, recorder: Recorder) {
         let Some(claim) = change.latest() else { return };
         let given_back = given_back(change);
         for pod in seen.waiting_for(&claim.key()) {
-            if given_back {
+            if let Some(node) = given_back {
+                seen.tried.given_back(&pod, node);
                 tell_given_back(&recorder, &seen, &pod, claim);
                 to.add_after(pod, SECOND_CHOICE);
             } else {
@@ -133,12 +134,10 @@ fn wire_claims(sight: &Sight, queue: &Queue<ObjectKey>, recorder: Recorder) {
     });
 }
 
-/// The provisioner could not make the volume for the chosen node and asks for another choice.
-fn given_back(change: &Change<PersistentVolumeClaim>) -> bool {
-    let selected = |side: &Option<Arc<PersistentVolumeClaim>>| {
-        side.as_ref().is_some_and(|claim| claim.annotation(keys::SELECTED_NODE).is_some())
-    };
-    change.new.is_some() && selected(&change.old) && !selected(&change.new)
+/// The node for which a provisioner could not make the volume: it took the choice away again.
+fn given_back(change: &Change<PersistentVolumeClaim>) -> Option<&str> {
+    let before = change.old.as_ref()?.annotation(keys::SELECTED_NODE)?;
+    change.new.as_ref().is_some_and(|now| now.annotation(keys::SELECTED_NODE).is_none()).then_some(before)
 }
 
 fn tell_given_back(recorder: &Recorder, sight: &Sight, pod: &ObjectKey, claim: &PersistentVolumeClaim) {

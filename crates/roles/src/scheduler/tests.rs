@@ -56,7 +56,7 @@ fn node(name: &str) -> NodeSeen {
     node.metadata.name = Some(name.into());
     let labels = [(keys::HOSTNAME_LABEL, name), ("zone", "z")];
     node.metadata.labels = Some(labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
-    NodeSeen { node: Arc::new(node), load: 0, rooms: BTreeMap::new() }
+    NodeSeen { node: Arc::new(node), given_back: 0, load: 0, rooms: BTreeMap::new() }
 }
 
 impl NodeSeen {

@@ -39,6 +39,8 @@ pub struct ClaimSeen {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSeen {
     pub node: Arc<Node>,
+    /// How often a provisioner could not make this pod's volumes there.
+    pub given_back: u32,
     /// Pods that it runs or will run.
     pub load: usize,
     /// By driver, for those that the pod needs and that have a limit there.

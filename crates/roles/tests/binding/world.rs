@@ -1,7 +1,7 @@
 //! An API server in memory, processes that come and go, and a stand-in for provisioner and kubelet.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use bowline_api::{Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, keys
 use bowline_apiserver::kinds::register;
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Host, fake};
+use bowline_machinery::effect::Part;
 use bowline_machinery::{Client, Journal, Object, Ports, RunError, client};
 use bowline_roles::{persistentvolume, pvcprotection, pvprotection, scheduler};
 use futures::future::BoxFuture;
@@ -22,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 pub const DRIVER: &str = "local.example.com";
+/// The class that waits for its first consumer.
+pub const LATE: &str = "late";
 
 /// Where the connection of a process breaks: at its n-th write, which may have landed.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +38,7 @@ pub struct World {
     host: Host,
     pub client: Client,
     provisioner: CancellationToken,
+    refused: Arc<Mutex<String>>,
 }
 
 impl World {
@@ -46,9 +50,19 @@ impl World {
         let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
         server.bootstrap().await.unwrap();
         let client = client::in_process(server.clone());
-        let world = Self { server, host, client, provisioner: CancellationToken::new() };
+        let world =
+            Self { server, host, client, provisioner: CancellationToken::new(), refused: Arc::default() };
         world.start_provisioner();
         world
+    }
+
+    /// The provisioner gives claims for this node back.
+    pub fn refuse_node(&self, node: &str) {
+        node.clone_into(&mut self.refused.lock().unwrap());
+    }
+
+    pub fn stop_provisioner(&self) {
+        self.provisioner.cancel();
     }
 
     pub async fn create<K: Object>(&self, object: &K) -> K {
@@ -112,8 +126,9 @@ impl World {
 
     /// Starts the four roles as one process on a connection of its own.
     pub fn start(&self, cut: Option<Cut>) -> Process {
-        let line = Line { server: self.server.clone(), cut, writes: Arc::default() };
-        let writes = line.writes.clone();
+        let line =
+            Line { server: self.server.clone(), cut, writes: Arc::default(), pod_lists: Arc::default() };
+        let (writes, pod_lists) = (line.writes.clone(), line.pod_lists.clone());
         let stop = CancellationToken::new();
         let journal = Journal::default();
         let entries = journal.listen();
@@ -123,7 +138,7 @@ impl World {
         roles.spawn(pvcprotection::run(ports.clone()));
         roles.spawn(pvprotection::run(ports.clone()));
         roles.spawn(scheduler::run(ports));
-        Process { stop, roles, writes, entries }
+        Process { stop, roles, writes, pod_lists, entries }
     }
 
     /// Makes what claims ask for and deletes what they leave behind; never crashes.
@@ -135,8 +150,14 @@ impl World {
         let volumes = ports.informers.of::<PersistentVolume>();
         let asked = send.clone();
         claims.on_change(move |change| {
+            // As every provisioner, it makes nothing for a claim that waits for a node and has none.
+            let placed = |c: &PersistentVolumeClaim| {
+                volume::claim_class(c) != Some(LATE) || c.annotation(keys::SELECTED_NODE).is_some()
+            };
             let asks = |c: &PersistentVolumeClaim| {
-                c.annotation(keys::STORAGE_PROVISIONER) == Some(DRIVER) && volume::claim_volume(c).is_empty()
+                c.annotation(keys::STORAGE_PROVISIONER) == Some(DRIVER)
+                    && volume::claim_volume(c).is_empty()
+                    && placed(c)
             };
             if let Some(claim) = change.new.as_ref().filter(|claim| asks(claim)) {
                 let _ = asked.send(Todo::Make(claim.clone()));
@@ -151,9 +172,18 @@ impl World {
             }
         });
         let effects = ports.effects("external-provisioner");
+        let (refused, stop) = (self.refused.clone(), self.provisioner.clone());
         tokio::spawn(async move {
             while let Some(todo) = todo.recv().await {
+                if stop.is_cancelled() {
+                    return;
+                }
+                let refused = refused.lock().unwrap().clone();
                 let _ = match todo {
+                    Todo::Make(claim) if claim.annotation(keys::SELECTED_NODE) == Some(&refused) => {
+                        let back = json!({"metadata": {"annotations": {keys::SELECTED_NODE: null}}});
+                        effects.patch(Part::Main, &*claim, back).await.map(drop)
+                    }
                     Todo::Make(claim) => effects.create(&made_for(&claim)).await.map(drop),
                     Todo::Drop(volume) => effects.delete(&*volume, None).await,
                 };
@@ -190,6 +220,7 @@ pub struct Process {
     stop: CancellationToken,
     roles: JoinSet<Result<(), RunError>>,
     writes: Arc<AtomicUsize>,
+    pod_lists: Arc<AtomicUsize>,
     entries: tokio::sync::mpsc::UnboundedReceiver<bowline_machinery::journal::Entry>,
 }
 
@@ -197,6 +228,11 @@ impl Process {
     /// Writes so far, events left out.
     pub fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
+    }
+
+    /// Lists of the pods of a namespace so far; caches list all namespaces.
+    pub fn pod_lists(&self) -> usize {
+        self.pod_lists.load(Ordering::SeqCst)
     }
 
     /// Effects so far: `component action object`.
@@ -230,6 +266,7 @@ struct Line {
     server: Server,
     cut: Option<Cut>,
     writes: Arc<AtomicUsize>,
+    pod_lists: Arc<AtomicUsize>,
 }
 
 impl Service<Request<Body>> for Line {
@@ -242,6 +279,9 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.uri().path().ends_with("/namespaces/default/pods") {
+            self.pod_lists.fetch_add(1, Ordering::SeqCst);
+        }
         let counted = request.method() != Method::GET && !request.uri().path().contains("/events");
         let write = if counted { self.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
         let cut = self.cut.filter(|cut| counted && write >= cut.at);

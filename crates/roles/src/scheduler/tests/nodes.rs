@@ -106,6 +106,11 @@ fn the_choice() {
         ("ties by name", pod().on([node("b"), node("a")]), bind("a")),
         ("least to run", pod().on([node("a").load(2), node("b").load(1)]), bind("b")),
         (
+            "not where volumes could not be made",
+            pod().on([NodeSeen { given_back: 1, ..node("a") }, node("b").load(9)]),
+            bind("b"),
+        ),
+        (
             "only what fits",
             pod().on([node("a").changed(tainted("NoSchedule")), node("b").load(9)]),
             bind("b"),
