@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_api::{CSINode, Lease, Meta, Namespace, Node, keys};
+use bowline_api::{CSINode, Lease, Meta, Namespace, Node, keys, quantity};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, NodeSpec};
@@ -79,7 +79,9 @@ pub fn resources(machine: &Machine) -> BTreeMap<String, Quantity> {
         ("memory", format!("{}Ki", machine.memory_kib)),
         ("pods", machine.pods_max.to_string()),
     ];
-    resources.map(|(name, amount)| (name.to_owned(), Quantity(amount))).into()
+    // As the API server spells them, so that what was written equals what is read back.
+    let canonical = |amount: String| quantity::canonical(&amount).unwrap_or(amount);
+    resources.map(|(name, amount)| (name.to_owned(), Quantity(canonical(amount)))).into()
 }
 
 pub fn addresses(node_name: &str) -> Vec<NodeAddress> {
