@@ -37,7 +37,7 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     }
     let mut status = json!({
         "phase": phase,
-        "conditions": conditions,
+        "conditions": conditions.iter().map(whole).collect::<Vec<_>>(),
         "containerStatuses": app,
         "hostIP": POD_IP,
         "hostIPs": [{"ip": POD_IP}],
@@ -51,6 +51,17 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     }
     // The UID guards against another pod of the same name.
     Some(json!({"metadata": {"uid": pod.uid()}, "status": status}))
+}
+
+/// Conditions merge by type, so what no longer holds has to be taken away by name.
+fn whole(condition: &PodCondition) -> Value {
+    json!({
+        "type": condition.type_,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    })
 }
 
 /// The API keeps whole seconds.

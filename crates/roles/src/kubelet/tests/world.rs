@@ -136,5 +136,9 @@ impl World {
 }
 
 fn process(server: &Server, host: &Host) -> Ports {
-    Ports::new(in_process(server.clone()), host.clone(), Journal::default(), CancellationToken::new())
+    let ports =
+        Ports::new(in_process(server.clone()), host.clone(), Journal::default(), CancellationToken::new());
+    // Followed from the start, so that `events` has them all.
+    ports.informers.of::<Event>();
+    ports
 }
