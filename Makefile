@@ -27,8 +27,8 @@ tidy: ## Only the house rules (a test of its own)
 	$(CARGO) test --package xtask
 
 bench: tools ## Journeys, start-up and memory; figures go to docs/benchmarks.md by hand
-	$(CARGO) build --release --package bowline
-	$(TARGET_DIR)/release/bowline bench
+	$(CARGO) build --release --package bowline --package bowline-bench
+	$(TARGET_DIR)/release/bowline-bench $(TARGET_DIR)/release/bowline
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

@@ -123,6 +123,15 @@ pub fn attacher_finalizer(driver: &str) -> String {
     format!("{ATTACHER_FINALIZER_PREFIX}{}", crate::name::sanitized(driver))
 }
 
+/// The same as [`SELECTED_NODE`], as older schedulers wrote it.
+pub const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
+/// On a volume: the secret that ControllerModifyVolume needs.
+pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// Parameters that `--extra-create-metadata` adds for the driver.
+pub const CLAIM_NAME_PARAMETER: &str = "csi.storage.k8s.io/pvc/name";
+pub const CLAIM_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/pvc/namespace";
+pub const VOLUME_NAME_PARAMETER: &str = "csi.storage.k8s.io/pv/name";
 /// Value of [`MIGRATED_PLUGINS`]: sorted, as upstream writes it.
 pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume";
 /// Namespace of the leases by which nodes show that they live.

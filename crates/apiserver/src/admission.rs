@@ -35,7 +35,7 @@ pub struct AdmissionRequest<'a> {
     pub subresource: &'a str,
     /// Empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Empty on a create with `generateName`, until the name is made up in step 3.
+    /// On a create with `generateName` the name made up for it.
     pub name: &'a str,
     /// What is stored now; absent on create.
     pub old: Option<&'a Value>,

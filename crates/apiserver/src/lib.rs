@@ -1,6 +1,11 @@
 //! The API server: storage, rules of each kind, verbs, HTTP.
 //!
-//! Reading order: `field` and `kinds` (what a kind is), `store` (how writes are ordered and kept), then the verbs.
+//! Reading order: `field` and `kinds` (what a kind is), `registry` (kinds as the verbs see them), `store` (how
+//! writes are ordered and kept), `verbs`, `server` (one request), `tls` (connections).
+//!
+//! Wiring: open a [`Store`], fill a [`Registry`], make a [`Server`] and `bootstrap` it. A clone of the server is
+//! a `tower::Service` for callers in this process; [`tls::serve`] puts the same server on a port, with
+//! certificates from [`certs::Authority`] and a kubeconfig from [`kubeconfig::write_kubeconfig`].
 
 pub mod admission;
 pub mod certs;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bowline_host::{Clock, Random};
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, Response};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ impl Server {
         Self { core: Arc::new(Core { store, registry, clock, random }) }
     }
 
-    /// Creates what every cluster starts with, unless it is there.
+    /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
     pub async fn bootstrap(&self) -> Result<(), Status> {
         let Some(kind) = self.core.registry.kind("", "v1", "namespaces").cloned() else { return Ok(()) };
         for name in NAMESPACES {
@@ -59,7 +59,7 @@ impl Server {
             });
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
         }
-        Ok(())
+        verbs::resume(&self.core).await
     }
 
     pub fn store(&self) -> &Store {
@@ -83,8 +83,12 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<Peer>();
-        if peer.is_some_and(|peer| !peer.authenticated) && !discovery::is_public(head.uri.path()) {
-            return Err(Status::unauthorized());
+        if peer.is_some_and(|peer| !peer.authenticated) {
+            // There are no tokens here, so one that is shown is wrong, and wrong everywhere.
+            let wrong = head.headers.contains_key(AUTHORIZATION);
+            if wrong || !discovery::is_public(head.uri.path()) {
+                return Err(Status::unauthorized());
+            }
         }
         let closing = peer.map(|peer| peer.closing.clone()).unwrap_or_default();
         let registry = &self.core.registry;

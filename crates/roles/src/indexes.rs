@@ -1,8 +1,9 @@
 //! Indexes that several roles share: a name and its function stand together, so one name never means two things.
 
 use bowline_api::{Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
-use bowline_api::{ObjectKey, node, pod, volume};
+use bowline_api::{ObjectKey, keys, node, pod, volume};
 use bowline_machinery::Cache;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 /// Attachments by the name of their volume.
 pub const ATTACHMENTS_OF_VOLUME: &str = "attachments-of-volume";
@@ -12,12 +13,26 @@ pub const ATTACHMENTS_ON_NODE: &str = "attachments-on-node";
 pub const VOLUMES_BY_UNIQUE_NAME: &str = "volumes-by-unique-name";
 /// CSI volumes by driver.
 pub const VOLUMES_OF_DRIVER: &str = "volumes-of-driver";
+/// Claims by UID.
+pub const CLAIMS_BY_UID: &str = "claims-by-uid";
+/// Claims by the class they name.
+pub const CLAIMS_OF_CLASS: &str = "claims-of-class";
 /// Pods by `namespace/claim`.
 pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 /// Pods by the node that they are bound to.
 pub const PODS_ON_NODE: &str = "pods-on-node";
 /// Nodes by the volumes in their `volumesAttached`.
 pub const NODES_BY_ATTACHED_VOLUME: &str = "nodes-by-attached-volume";
+/// Pods that a node runs or will run, by node; those that have run to their end are not there.
+pub const LIVE_PODS_BY_NODE: &str = "live-pods-by-node";
+/// Volumes by the `namespace/claim` that they refer to, whatever the UID.
+pub const VOLUMES_BY_CLAIM: &str = "volumes-by-claim";
+/// Volumes that any claim may take, by class.
+pub const FREE_VOLUMES_BY_CLASS: &str = "free-volumes-by-class";
+/// Claims by the volume that they name.
+pub const CLAIMS_BY_VOLUME: &str = "claims-by-volume";
+/// Claims that have no volume yet, by class; those without a class under the empty name.
+pub const SEARCHING_CLAIMS_BY_CLASS: &str = "searching-claims-by-class";
 
 pub fn attachments(cache: &Cache<VolumeAttachment>) {
     cache.index(ATTACHMENTS_OF_VOLUME, |a| {
@@ -31,6 +46,11 @@ pub fn volumes(cache: &Cache<PersistentVolume>) {
     cache.index(VOLUMES_OF_DRIVER, |v| volume::csi(v).map(|csi| csi.driver.clone()).into_iter().collect());
 }
 
+pub fn claims(cache: &Cache<PersistentVolumeClaim>) {
+    cache.index(CLAIMS_BY_UID, |c| vec![c.uid().to_owned()]);
+    cache.index(CLAIMS_OF_CLASS, |c| volume::claim_class(c).map(String::from).into_iter().collect());
+}
+
 pub fn pods(cache: &Cache<Pod>) {
     let by_claim =
         |p: &Pod| pod::claims(p).map(|(_, claim)| ObjectKey::new(p.namespace(), claim).to_string()).collect();
@@ -42,6 +62,49 @@ pub fn nodes(cache: &Cache<Node>) {
     cache.index(NODES_BY_ATTACHED_VOLUME, |n| {
         node::volumes_attached(n).into_iter().map(String::from).collect()
     });
+}
+
+pub fn live_pods(cache: &Cache<Pod>) {
+    cache.index(LIVE_PODS_BY_NODE, |p| match pod::node_name(p) {
+        "" => Vec::new(),
+        _ if pod::terminated(p) => Vec::new(),
+        node => vec![node.to_owned()],
+    });
+}
+
+/// What binding looks volumes up by.
+pub fn volumes_to_bind(cache: &Cache<PersistentVolume>) {
+    cache.index(VOLUMES_BY_CLAIM, |v| {
+        volume::claim_ref(v).map(|reference| reference_key(reference).to_string()).into_iter().collect()
+    });
+    cache.index(FREE_VOLUMES_BY_CLASS, |v| {
+        is_free(v).then(|| volume::volume_class(v).to_owned()).into_iter().collect()
+    });
+}
+
+/// What binding looks claims up by.
+pub fn claims_to_bind(cache: &Cache<PersistentVolumeClaim>) {
+    cache.index(CLAIMS_BY_VOLUME, |c| match volume::claim_volume(c) {
+        "" => Vec::new(),
+        name => vec![name.to_owned()],
+    });
+    cache.index(SEARCHING_CLAIMS_BY_CLASS, |c| {
+        let searching = volume::claim_volume(c).is_empty() && c.annotation(keys::BIND_COMPLETED).is_none();
+        searching.then(|| volume::claim_class(c).unwrap_or_default().to_owned()).into_iter().collect()
+    });
+}
+
+/// Whether any claim may take a volume.
+pub fn is_free(volume: &PersistentVolume) -> bool {
+    volume::claim_ref(volume).is_none()
+        && volume::volume_phase(volume) == volume::AVAILABLE
+        && !volume.deleting()
+}
+
+/// The claim that a reference names.
+pub fn reference_key(reference: &ObjectReference) -> ObjectKey {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    ObjectKey::new(text(&reference.namespace), text(&reference.name))
 }
 
 /// Whether a pod that names a claim may use it: the claim of a generic ephemeral volume must be the pod's own.

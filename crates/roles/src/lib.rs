@@ -4,20 +4,26 @@
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
 pub mod attachdetach;
+pub mod embedded;
 pub mod external_attacher;
-pub mod index;
+pub mod external_provisioner;
 pub mod indexes;
 pub mod kubelet;
+pub mod node_driver_registrar;
 pub mod nodestatus;
 pub mod persistentvolume;
 pub mod pluginmanager;
 pub mod pods;
 pub mod pvcprotection;
 pub mod pvprotection;
+pub mod scheduler;
 pub mod volumemanager;
 
+use bowline_machinery::RunError;
+
 /// A role's flags as its command line would give them, for wiring roles together in one process.
-pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, clap::Error> {
+pub fn flags<F: clap::Args>(arguments: &[&str]) -> Result<F, RunError> {
     let command = F::augment_args(clap::Command::new("role").no_binary_name(true));
-    F::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let matches = command.try_get_matches_from(arguments);
+    matches.and_then(|m| F::from_arg_matches(&m)).map_err(|error| RunError::Refused(error.to_string()))
 }

@@ -97,6 +97,10 @@ pub trait Rules: Send + Sync + 'static {
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
 
+    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
+    /// ([`check::quantities::accept_numbers`]).
+    const QUANTITIES: &'static [&'static str] = &[];
+
     /// Fills what the client left out. Runs on every create and update, before validation.
     fn default_fields(_object: &mut Self::Object) {}
     /// Drops what a client may not set on create (status, …) and sets initial values.

@@ -31,6 +31,7 @@ impl Rules for NodeRules {
     const NAMESPACED: bool = false;
     const STATUS: bool = true;
     const FIELD_LABELS: &'static [&'static str] = &["spec.unschedulable"];
+    const QUANTITIES: &'static [&'static str] = &["status.capacity.*", "status.allocatable.*"];
 
     fn default_fields(node: &mut Node) {
         let Some(status) = &mut node.status else { return };

@@ -40,6 +40,7 @@ impl Rules for PersistentVolumeRules {
     const NAMESPACED: bool = false;
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
+    const QUANTITIES: &'static [&'static str] = &["spec.capacity.*"];
 
     fn default_fields(volume: &mut PersistentVolume) {
         let status = volume.status.get_or_insert_default();

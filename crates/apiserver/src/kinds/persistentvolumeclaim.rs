@@ -44,6 +44,12 @@ impl Rules for PersistentVolumeClaimRules {
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &["name"];
+    const QUANTITIES: &'static [&'static str] = &[
+        "spec.resources.requests.*",
+        "spec.resources.limits.*",
+        "status.capacity.*",
+        "status.allocatedResources.*",
+    ];
 
     fn default_fields(claim: &mut PersistentVolumeClaim) {
         let status = claim.status.get_or_insert_default();

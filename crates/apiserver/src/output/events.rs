@@ -32,7 +32,7 @@ impl Encoder {
     /// An event as it happened, which all plain watchers share.
     pub fn whole(&mut self, event: &Event, now: Timestamp) -> Bytes {
         match self.form {
-            Form::Object => event.frame().clone(),
+            Form::Object => event.frame.clone(),
             Form::Table | Form::Partial => self.event(event.kind, &event.object, now),
         }
     }

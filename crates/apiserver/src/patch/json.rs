@@ -114,7 +114,10 @@ fn remove(object: &mut Value, path: &str) -> Result<Value, Inapplicable> {
     }
 }
 
+/// An absent key counts as null, but what would hold it must be there.
 fn test(object: &Value, path: &str, value: &Value) -> Result<(), Inapplicable> {
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    find(object, parent).ok_or(Inapplicable)?;
     if find(object, path).unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Inapplicable) }
 }
 
@@ -176,6 +179,7 @@ mod tests {
                 vec![op("test", "/metadata/labels", json!(null))],
                 Some(object.clone()),
             ),
+            ("test null below an absent key", vec![op("test", "/metadata/labels/a", json!(null))], None),
             ("test fails", vec![op("test", "/metadata/finalizers/0", json!("b"))], None),
             (
                 "move",

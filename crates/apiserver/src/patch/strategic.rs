@@ -73,13 +73,10 @@ fn merge_value<'a>(
     Ok(match (old, change) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(patch)) => {
-            // An explicit delete removes the field; the same directive at the root only empties it.
-            if patch.get(PATCH).is_some_and(|directive| directive == "delete") {
-                return Ok(None);
-            }
             Some(Value::Object(merge_object(old, patch, path)?))
         }
         (_, Value::Object(patch)) => {
+            // Nothing to delete from; otherwise a delete leaves an empty object behind.
             if patch.get(PATCH).is_some_and(|directive| directive == "delete") {
                 return Ok(None);
             }

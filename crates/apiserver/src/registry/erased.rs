@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::unknown::unknown_fields;
 use crate::field::Invalid;
+use crate::kinds::check::quantities::accept_numbers;
 use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules};
 use crate::status::Resource;
 
@@ -83,6 +84,8 @@ pub trait Kind: Send + Sync + 'static {
     -> Result<Prepared, String>;
     fn name_errors(&self, name: &str) -> Vec<String>;
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// Why this object may not be deleted at all.
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String>;
 }
@@ -134,10 +137,11 @@ impl<R: Rules> Kind for Erased<R> {
     }
 
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
-        let mut object: R::Object = typed(input)?;
+        let input = accept_numbers(input, R::QUANTITIES);
+        let mut object: R::Object = typed(&input)?;
         R::default_fields(&mut object);
         let object = Self::encode(&object)?;
-        let unknown = unknown_fields(input, &object);
+        let unknown = unknown_fields(&input, &object);
         Ok(Decoded { object, unknown })
     }
 
@@ -177,6 +181,10 @@ impl<R: Rules> Kind for Erased<R> {
 
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String> {
         Ok(R::deletion(&typed(object)?, requested))
+    }
+
+    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
+        Ok(R::delete_refusal(&typed(object)?))
     }
 
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {

@@ -19,26 +19,35 @@ pub struct Stored {
     pub key: ObjectKey,
     pub version: u64,
     pub json: Bytes,
-    labels: OnceLock<Labels>,
+    brief: OnceLock<Brief>,
     fields: OnceLock<Fields>,
 }
 
-/// Only what label selectors need; the rest of the object is skipped over.
+/// What is asked of many objects; the rest of the JSON is skipped over.
+#[derive(Debug, Default)]
+struct Brief {
+    labels: Labels,
+    deleting: bool,
+}
+
 #[derive(Deserialize)]
-struct Labelled {
+struct WithMetadata {
     #[serde(default)]
-    metadata: LabelledMeta,
+    metadata: BriefMetadata,
 }
 
 #[derive(Deserialize, Default)]
-struct LabelledMeta {
+#[serde(rename_all = "camelCase")]
+struct BriefMetadata {
     #[serde(default)]
     labels: Option<Labels>,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
 }
 
 impl Stored {
     pub fn new(key: ObjectKey, version: u64, json: Bytes) -> Self {
-        Self { key, version, json, labels: OnceLock::new(), fields: OnceLock::new() }
+        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new() }
     }
 
     /// A private copy to change.
@@ -49,14 +58,27 @@ impl Stored {
 
     /// The same content under another version.
     pub fn at_version(&self, version: u64) -> Option<Self> {
-        let json = encode(self.value(), version).ok()?;
-        Some(Self::new(self.key.clone(), version, json.into()))
+        let (json, _) = encode(EventKind::Modified, self.value(), version).ok()?;
+        Some(Self::new(self.key.clone(), version, json))
     }
 
     pub fn labels(&self) -> &Labels {
-        self.labels.get_or_init(|| {
-            let parsed: Option<Labelled> = serde_json::from_slice(&self.json).ok();
-            parsed.and_then(|o| o.metadata.labels).unwrap_or_default()
+        &self.brief().labels
+    }
+
+    /// Whether its end is announced.
+    pub fn deleting(&self) -> bool {
+        self.brief().deleting
+    }
+
+    fn brief(&self) -> &Brief {
+        self.brief.get_or_init(|| {
+            let parsed: Option<WithMetadata> = serde_json::from_slice(&self.json).ok();
+            let metadata = parsed.map(|object| object.metadata).unwrap_or_default();
+            Brief {
+                labels: metadata.labels.unwrap_or_default(),
+                deleting: metadata.deletion_timestamp.is_some(),
+            }
         })
     }
 
@@ -93,33 +115,34 @@ pub struct Event {
     pub object: Arc<Stored>,
     /// The state before, for selectors and for undoing.
     pub previous: Option<Arc<Stored>>,
-    frame: OnceLock<Bytes>,
+    /// The line of a plain JSON watch; shares its bytes with the object.
+    pub frame: Bytes,
 }
 
-impl Event {
-    pub fn new(kind: EventKind, object: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
-        Self { kind, version: object.version, object, previous, frame: OnceLock::new() }
-    }
-
-    /// The line of a plain JSON watch, encoded once whoever watches.
-    pub fn frame(&self) -> &Bytes {
-        self.frame.get_or_init(|| frame(self.kind.word(), &self.object.json))
-    }
-}
-
-/// The only place that sets a resourceVersion.
-pub fn encode(mut value: Value, version: u64) -> Result<Vec<u8>, String> {
+/// Encodes an object once: its JSON, and the line of a watch stream around it. Both share one buffer.
+///
+/// This is the only place that sets a resourceVersion.
+pub fn encode(kind: EventKind, mut value: Value, version: u64) -> Result<(Bytes, Bytes), String> {
     value["metadata"]["resourceVersion"] = version.to_string().into();
-    serde_json::to_vec(&value).map_err(|error| error.to_string())
+    let mut line = opening(kind.word());
+    let start = line.len();
+    serde_json::to_writer(&mut line, &value).map_err(|error| error.to_string())?;
+    let end = line.len();
+    line.extend_from_slice(CLOSING);
+    let frame = Bytes::from(line);
+    Ok((frame.slice(start..end), frame))
 }
 
-/// One line of a watch stream.
+/// One line of a watch stream around any JSON.
 pub fn frame(word: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + word.len() + 24);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(word.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
+    let mut line = opening(word);
     line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
+    line.extend_from_slice(CLOSING);
     line.into()
+}
+
+const CLOSING: &[u8] = b"}\n";
+
+fn opening(word: &str) -> Vec<u8> {
+    format!("{{\"type\":\"{word}\",\"object\":").into_bytes()
 }

@@ -111,12 +111,13 @@ impl Sequencer {
             (Change::Delete, None) => return Err(WriteError::Conflict { current }),
         };
         let version = self.version + 1;
-        let json = encode(value, version).map_err(WriteError::Unavailable)?;
+        let (json, frame) = encode(kind, value, version).map_err(WriteError::Unavailable)?;
         self.version = version;
-        let object = Arc::new(Stored::new(slot.1.clone(), version, json.into()));
+        let object = Arc::new(Stored::new(slot.1.clone(), version, json));
         let resource = slot.0.clone();
         pending.insert(slot, (kind != EventKind::Deleted).then(|| object.clone()));
-        Ok(Accepted { resource, event: Arc::new(Event::new(kind, object, current)) })
+        let event = Event { kind, version, object, previous: current, frame };
+        Ok(Accepted { resource, event: Arc::new(event) })
     }
 }
 

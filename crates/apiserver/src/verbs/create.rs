@@ -8,12 +8,12 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
-use super::{Call, Reply};
+use super::{Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::metadata;
 use crate::registry::Kind;
-use crate::status::{Cause, Resource, Status};
+use crate::status::Status;
 use crate::store::{Change, Expect, Write, WriteError};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
@@ -38,11 +38,11 @@ pub async fn ensure(core: &Arc<Core>, kind: &dyn Kind, namespace: &str, object: 
     }
 }
 
-/// From a decoded object to a stored one.
+/// From a decoded object to a stored one. `within` is its namespace, empty for cluster-scoped kinds.
 pub async fn create(
     core: &Core,
     kind: &dyn Kind,
-    namespace: &str,
+    within: &str,
     mut object: Value,
     dry_run: bool,
 ) -> Result<Bytes, Status> {
@@ -52,9 +52,9 @@ pub async fn create(
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
     }
-    place(&mut object, info.namespaced, namespace)?;
+    place(&mut object, info.namespaced, within)?;
     if info.namespaced {
-        accepts_content(core, info.resource(), metadata::name(&object), namespace)?;
+        namespace::accepts_content(core, info.resource(), metadata::name(&object), within)?;
     }
     let prefix = metadata::text(&object, "generateName").to_owned();
     let made_up = metadata::name(&object).is_empty() && !prefix.is_empty();
@@ -66,16 +66,21 @@ pub async fn create(
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
             metadata::set(&mut object, "name", Some(name.into()));
         }
-        let object = prepare(core, kind, namespace, object)?;
+        let object = prepare(core, kind, within, object)?;
         if dry_run {
             return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
         }
-        let key = ObjectKey::new(namespace, metadata::name(&object));
+        let key = ObjectKey::new(within, metadata::name(&object));
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
         match core.store.write(write).await {
-            Ok(stored) => return Ok(stored.json.clone()),
+            Ok(stored) => {
+                if info.namespaced {
+                    namespace::after_creation(core, &stored.key.namespace).await?;
+                }
+                return Ok(stored.json.clone());
+            }
             Err(WriteError::Conflict { .. }) if attempt < attempts => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
             Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
@@ -87,35 +92,13 @@ pub async fn create(
 /// The object belongs where the path says.
 fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
-    if !own.is_empty() && own != namespace {
+    // A cluster-scoped object just loses a namespace somebody gave it.
+    if namespaced && !own.is_empty() && own != namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
     metadata::set(object, "namespace", namespaced.then(|| namespace.into()));
-    Ok(())
-}
-
-/// New content needs a namespace that exists and stays.
-fn accepts_content(core: &Core, resource: Resource<'_>, name: &str, namespace: &str) -> Result<(), Status> {
-    const NAMESPACES: Resource<'static> = Resource { group: "", plural: "namespaces" };
-    if core.registry.kind("", "v1", NAMESPACES.plural).is_none() {
-        return Ok(());
-    }
-    let Some(found) = core.store.get(NAMESPACES.plural, &ObjectKey::cluster(namespace)) else {
-        return Err(Status::not_found(NAMESPACES, namespace));
-    };
-    if metadata::deleting(&found.value()) {
-        let why =
-            format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut status = Status::forbidden(resource, name, &why);
-        status.details.causes.push(Cause {
-            reason: "NamespaceTerminating".into(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".into(),
-        });
-        return Err(status);
-    }
     Ok(())
 }
 

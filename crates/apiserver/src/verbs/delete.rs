@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use bowline_api::ObjectKey;
 use bytes::Bytes;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Call, Listed, Outcome, Reply, list};
+use super::{Call, Listed, Outcome, Reply, list, namespace};
 use crate::core::Core;
 use crate::kinds::{DeleteReply, Deletion};
 use crate::metadata;
+use crate::registry::Kind;
 use crate::status::{Resource, Status};
 use crate::store::{Change, Expect, Stored, Write, WriteError};
 
@@ -22,7 +24,7 @@ const ATTEMPTS_MAX: usize = 1000;
 /// here: dependents go in the background.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Options {
+pub struct Options {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
     dry_run: Option<Vec<String>>,
@@ -35,8 +37,14 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
+impl Options {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
+    }
+}
+
 /// Whether an object went away or still waits for somebody.
-enum Deleted {
+pub enum Deleted {
     Gone(Arc<Stored>),
     Held(Bytes),
 }
@@ -44,7 +52,11 @@ enum Deleted {
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let options = options(call)?;
     let info = call.info();
-    let json = match delete(core, call, &options).await? {
+    let deleted = delete(core, call.kind.as_ref(), &call.key(), &options).await?;
+    if info.resource() == namespace::RESOURCE && !options.is_dry_run() {
+        namespace::empty(core, call.name()).await?;
+    }
+    let json = match deleted {
         Deleted::Held(json) => json,
         Deleted::Gone(object) if info.delete_reply == DeleteReply::Object => object.json.clone(),
         Deleted::Gone(object) => {
@@ -61,21 +73,12 @@ pub async fn collection(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> 
     let found = list::everything(core, call)?;
     let options = options(call)?;
     for object in &found.objects {
-        let key = &object.key;
-        let one = Call {
-            kind: call.kind.clone(),
-            namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
-            name: Some(key.name.clone()),
-            subresource: None,
-            query: Default::default(),
-            form: call.form,
-            content_type: String::new(),
-            body: Bytes::new(),
-            closing: call.closing.clone(),
-        };
-        match delete(core, &one, &options).await {
+        match delete(core, call.kind.as_ref(), &object.key, &options).await {
             Err(status) if status.reason != "NotFound" => return Err(status),
             _ => {}
+        }
+        if call.info().resource() == namespace::RESOURCE && !options.is_dry_run() {
+            namespace::empty(core, &object.key.name).await?;
         }
     }
     let listed = Listed { version: core.store.version(), objects: found.objects, ..Listed::default() };
@@ -100,26 +103,40 @@ fn options(call: &Call) -> Result<Options, Status> {
     Ok(options)
 }
 
-async fn delete(core: &Core, call: &Call, options: &Options) -> Result<Deleted, Status> {
-    let info = call.info();
+/// Deletes one object, or announces its end if something holds it.
+pub async fn delete(
+    core: &Core,
+    kind: &dyn Kind,
+    key: &ObjectKey,
+    options: &Options,
+) -> Result<Deleted, Status> {
+    let info = kind.info();
     for _ in 0..ATTEMPTS_MAX {
-        let current = core.store.get(&info.table, &call.key()).ok_or_else(|| call.not_found())?;
+        let not_found = || Status::not_found(info.resource(), &key.name);
+        let current = core.store.get(&info.table, key).ok_or_else(not_found)?;
         let old = current.value();
-        check(options, &old, call.name())?;
+        check(options, &old, &key.name)?;
+        if let Some(why) = kind.delete_refusal(&old).map_err(Status::internal)? {
+            return Err(Status::forbidden(info.resource(), &key.name, why));
+        }
         let requested = options.grace_period_seconds;
-        let grace = match call.kind.deletion(&old, requested).map_err(Status::internal)? {
+        let grace = match kind.deletion(&old, requested).map_err(Status::internal)? {
             Deletion::Now => 0,
             Deletion::Graceful(seconds) => seconds.max(0),
         };
-        let change = if grace == 0 && metadata::finalizers(&old).is_empty() {
+        let held = !metadata::finalizers(&old).is_empty() || namespace::is_held(info, &old);
+        let change = if grace == 0 && !held {
             Change::Delete
         } else {
             match marked(&old, grace, core.clock.now()) {
-                Some(new) => Change::Put(new),
+                Some(mut new) => {
+                    namespace::mark(info, &mut new);
+                    Change::Put(new)
+                }
                 None => return Ok(Deleted::Held(current.json.clone())),
             }
         };
-        if options.dry_run.as_ref().is_some_and(|values| !values.is_empty()) {
+        if options.is_dry_run() {
             return Ok(match change {
                 Change::Delete => Deleted::Gone(current),
                 Change::Put(_) => Deleted::Held(current.json.clone()),
@@ -127,15 +144,18 @@ async fn delete(core: &Core, call: &Call, options: &Options) -> Result<Deleted, 
         }
         let gone = matches!(change, Change::Delete);
         let expect = Expect::Version(current.version);
-        let write = Write { resource: info.table.clone(), key: call.key(), expect, change };
+        let write = Write { resource: info.table.clone(), key: key.clone(), expect, change };
         match core.store.write(write).await {
-            Ok(object) if gone => return Ok(Deleted::Gone(object)),
+            Ok(object) if gone => {
+                namespace::after_removal(core, &key.namespace).await?;
+                return Ok(Deleted::Gone(object));
+            }
             Ok(object) => return Ok(Deleted::Held(object.json.clone())),
             Err(WriteError::Conflict { .. }) => {}
             Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
         }
     }
-    Err(Status::modified(info.resource(), call.name()))
+    Err(Status::modified(info.resource(), &key.name))
 }
 
 /// Upstream leaves the resource out of these two conflicts.

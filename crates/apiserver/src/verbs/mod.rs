@@ -1,4 +1,4 @@
-//! The verbs. They know no kind, with one exception: the `binding` of pods.
+//! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
 mod binding;
 mod create;
@@ -6,6 +6,7 @@ mod delete;
 mod get;
 mod input;
 mod list;
+mod namespace;
 mod patch;
 mod update;
 mod watch;
@@ -27,6 +28,7 @@ use crate::status::Status;
 use crate::store::Stored;
 
 pub use create::ensure;
+pub use namespace::resume;
 
 /// One request for a resource.
 pub struct Call {

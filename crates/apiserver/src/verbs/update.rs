@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::create::create;
 use super::input::{self, Input, Source};
-use super::{Call, Reply};
+use super::{Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::{Invalid, Reason};
@@ -65,7 +65,7 @@ fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
     }
     let own = metadata::text(object, "namespace");
     let namespace = call.namespace.as_deref().unwrap_or_default();
-    if !own.is_empty() && own != namespace {
+    if call.info().namespaced && !own.is_empty() && own != namespace {
         return Err(Status::bad_request(format!(
             "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
         )));
@@ -102,12 +102,21 @@ pub async fn change(
             return encoded(&new);
         }
         // The answer to the update that lets an object go is the object as it would have been.
-        let (change, last) =
-            if released(&new) { (Change::Delete, Some(encoded(&new)?)) } else { (Change::Put(new), None) };
+        let (change, last) = if released(&new) && !namespace::is_held(info, &new) {
+            (Change::Delete, Some(encoded(&new)?))
+        } else {
+            (Change::Put(new), None)
+        };
         let expect = Expect::Version(current.version);
         let write = Write { resource: info.table.clone(), key: call.key(), expect, change };
         match core.store.write(write).await {
-            Ok(stored) => return Ok(last.unwrap_or_else(|| stored.json.clone())),
+            Ok(stored) => match last {
+                None => return Ok(stored.json.clone()),
+                Some(last) => {
+                    namespace::after_removal(core, &stored.key.namespace).await?;
+                    return Ok(last);
+                }
+            },
             Err(WriteError::Conflict { .. }) => {}
             Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
         }

@@ -49,7 +49,7 @@ impl Seen {
         self.at(path).map(|mount| self.owner(mount))
     }
 
-    fn owner(&self, mount: &Mount) -> Owner {
+    pub fn owner(&self, mount: &Mount) -> Owner {
         let Some(device) = &self.device else { return Owner::Foreign };
         if Path::new(&mount.source) == device {
             return Owner::Filesystem;

@@ -63,15 +63,17 @@ pub fn create(
 /// one name could be chosen to equal the hashed id of another.
 fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
     let fs_fits = want.access.filesystem.is_none() || want.access.filesystem == have.access.filesystem;
-    let what = match () {
-        () if want.name != have.name => "name",
-        () if !want.range.admits(have.capacity) => "size",
-        () if !fs_fits || (want.access.block && !have.access.block) => "capability",
-        () if want.parameters != have.parameters => "parameter",
-        () if !reaches(&want.requisite, &have.topology) => "topology",
-        () => return Ok(()),
-    };
-    Err(VolumeError::Incompatible { name: want.name.clone(), what })
+    let differences = [
+        (want.name != have.name, "name"),
+        (!want.range.admits(have.capacity), "size"),
+        (!fs_fits || (want.access.block && !have.access.block), "capability"),
+        (want.parameters != have.parameters, "parameter"),
+        (!reaches(&want.requisite, &have.topology), "topology"),
+    ];
+    match differences.into_iter().find(|(differs, _)| *differs) {
+        Some((_, what)) => Err(VolumeError::Incompatible { name: want.name.clone(), what }),
+        None => Ok(()),
+    }
 }
 
 /// Whether one of the required places includes this one. Preferences never exclude (CSI `TopologyRequirement`).
@@ -190,10 +192,9 @@ pub fn first_use(
 ) -> Result<FirstUse> {
     let holds = |found: String| VolumeError::HoldsData { id: id.clone(), found, wanted: fs.as_str() };
     match (have, probe) {
-        (Contents::Blank | Contents::Formatting(_), Content::Empty) if read_only => {
+        (Contents::Blank, Content::Empty) | (Contents::Formatting(_), _) if read_only => {
             Err(VolumeError::Unformatted { id: id.clone() })
         }
-        (Contents::Formatting(_), _) if read_only => Err(VolumeError::Unformatted { id: id.clone() }),
         (Contents::Blank | Contents::Formatting(_), Content::Empty) => Ok(FirstUse::Format),
         (Contents::Formatting(_), Content::Filesystem(_) | Content::Other(_)) => Ok(FirstUse::BeginAgain),
         (Contents::Formatted(_), Content::Empty) => Err(VolumeError::DataLoss { id: id.clone() }),
@@ -224,7 +225,7 @@ pub fn node_publish(want: &NodePublishVolume, have: &VolumeRecord, seen: &Seen) 
     let (Some(staged), Some(device)) = (staged, &seen.device) else {
         return Err(VolumeError::NotStaged { id: id() });
     };
-    let read_only = want.read_only || staged.read_only;
+    let read_only = want.read_only || want.capability.read_only() || staged.read_only;
     // Only the loop device can refuse writes; a read-only mount of its device file does not.
     if block && read_only && !staged.read_only {
         return Err(VolumeError::WritableDevice { id: id() });

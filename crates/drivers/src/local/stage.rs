@@ -8,7 +8,7 @@ use super::capability::{AccessType, FsType, MountFlags};
 use super::driver::Driver;
 use super::error::{During, VolumeError};
 use super::id::VolumeId;
-use super::mounts::{Owner, Seen};
+use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, FirstUse, Stage};
 use super::record::{Contents, Staging, VolumeRecord};
@@ -162,7 +162,7 @@ pub async fn unstage(driver: &Driver, want: Undo) -> Result<()> {
         return Err(VolumeError::InUse { id, how });
     }
     driver.point("local.node-unstage.before-unmount");
-    target::unmount_all(driver, &id, &want.path, Owner::Filesystem).await?;
+    target::unmount_all(driver, &seen, &want.path).await?;
     driver.point("local.node-unstage.before-detach");
     if let Some(device) = &seen.device {
         driver.host.kernel.loop_detach(device).await.during("detach loop device")?;

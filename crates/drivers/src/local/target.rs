@@ -6,7 +6,6 @@ use bowline_host::disk::Kind;
 
 use super::driver::Driver;
 use super::error::{During, VolumeError};
-use super::id::VolumeId;
 use super::mounts::{Owner, Seen};
 use super::parse::{NodePublishVolume, Undo};
 use super::plan::{self, NodePublish};
@@ -56,11 +55,7 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
         Some(id) => {
             driver.point("local.node-unpublish.before-unmount");
             let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
-            let ours = match seen.owner_at(&want.path) {
-                Some(Owner::Device) => Owner::Device,
-                Some(Owner::Filesystem | Owner::Foreign) | None => Owner::Filesystem,
-            };
-            unmount_all(driver, &id, &want.path, ours).await?;
+            unmount_all(driver, &seen, &want.path).await?;
         }
         None => refuse_mounted(driver, &want).await?,
     }
@@ -70,20 +65,16 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
     Ok(())
 }
 
-/// Unmounts until the table shows nothing at the path. Two racing binds may have stacked there; a mount that
-/// is not this volume's is somebody else's to remove.
-pub async fn unmount_all(driver: &Driver, id: &VolumeId, path: &Path, ours: Owner) -> Result<()> {
+/// Unmounts until nothing of this volume shows at the path. Two racing binds may have stacked there; a mount
+/// that is not this volume's is somebody else's to remove.
+pub async fn unmount_all(driver: &Driver, seen: &Seen, path: &Path) -> Result<()> {
+    let kernel = &driver.host.kernel;
     for _ in 0..STACK_MAX {
-        let seen = Seen::look(&driver.host, &driver.pool.image(id)).await?;
-        match seen.owner_at(path) {
+        match kernel.mount_at(path).await.during("look for a mount")? {
             None => return Ok(()),
-            Some(owner) if owner == ours => {}
-            Some(_) => {
-                let what = "a mount point of something else";
-                return Err(VolumeError::Foreign { path: path.to_owned(), what });
-            }
+            Some(mount) if seen.owner(&mount) == Owner::Foreign => return Err(foreign(path)),
+            Some(_) => kernel.unmount(path).await.during("unmount")?,
         }
-        driver.host.kernel.unmount(path).await.during("unmount")?;
         driver.point("local.unmount.after");
     }
     Err(VolumeError::Foreign { path: path.to_owned(), what: "mounted again and again" })
@@ -92,11 +83,14 @@ pub async fn unmount_all(driver: &Driver, id: &VolumeId, path: &Path, ours: Owne
 /// For volumes this driver does not know: done when nothing is there, refused when something is, since it
 /// cannot be ours to unmount.
 pub async fn refuse_mounted(driver: &Driver, want: &Undo) -> Result<()> {
-    let table = driver.host.kernel.mounts().await.during("read mount table")?;
-    match table.iter().any(|mount| mount.target == want.path) {
-        true => Err(VolumeError::NotFound { id: want.asked.clone() }),
-        false => Ok(()),
+    match driver.host.kernel.mount_at(&want.path).await.during("look for a mount")? {
+        Some(_) => Err(VolumeError::NotFound { id: want.asked.clone() }),
+        None => Ok(()),
     }
+}
+
+fn foreign(path: &Path) -> VolumeError {
+    VolumeError::Foreign { path: path.to_owned(), what: "a mount point of something else" }
 }
 
 /// Removes an empty directory or an empty file. Anything else holds data that is not ours to delete.

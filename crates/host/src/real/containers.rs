@@ -63,7 +63,8 @@ impl RealContainers {
             return Ok(Attempt::Busy);
         }
         let mut command = Command::new(&self.shim);
-        command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/");
+        // The environment of this process may hold secrets, and is nobody's business in a container.
+        command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(false);
         let mut shim = command.spawn()?;
         if let Some(mut stdout) = shim.stdout.take() {

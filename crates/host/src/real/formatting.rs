@@ -33,7 +33,9 @@ async fn make_to_the_end(what: &str, device: &Path, fs_type: &str, options: &[St
         return Err(KernelError::other(what, format!("the device holds data: {content:?}")));
     }
     let mut args: Vec<&str> = options.iter().map(String::as_str).collect();
-    args.extend(own_options(fs_type, untouched));
+    // Of two `-E` or `-m` the last would win without a word.
+    let given = |own: &&&str| own.get(..2).is_some_and(|flag| options.iter().any(|o| o.starts_with(flag)));
+    args.extend(own_options(fs_type, untouched).iter().filter(|own| !given(own)));
     let path = device.to_string_lossy();
     args.push(&path);
     set_mark(device, true).await?;
@@ -42,10 +44,11 @@ async fn make_to_the_end(what: &str, device: &Path, fs_type: &str, options: &[St
 }
 
 /// Forced, because a tool would ask a question otherwise; whether the device is empty was answered before.
-/// An image that was never written to needs neither discarding nor zeroing.
+/// An image that was never written to needs neither discarding nor zeroing. Each is one word, so that it can
+/// give way to the caller's.
 fn own_options(fs_type: &str, untouched: bool) -> &'static [&'static str] {
     match (fs_type, untouched) {
-        ("ext4", true) => &["-q", "-F", "-m0", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1"],
+        ("ext4", true) => &["-q", "-F", "-m0", "-Enodiscard,lazy_itable_init=1,lazy_journal_init=1"],
         ("ext2" | "ext3" | "ext4", _) => &["-q", "-F", "-m0"],
         ("xfs", true) => &["-q", "-f", "-K"],
         ("xfs", false) => &["-q", "-f"],

@@ -47,8 +47,8 @@ impl Kernel for RealKernel {
     }
 
     async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
-        let image = image.to_path_buf();
-        blocking_kernel(move || loops::find(&image)).await
+        let (loops, image) = (self.loops.clone(), image.to_path_buf());
+        blocking_kernel(move || loops.find(&image)).await
     }
 
     async fn loop_detach(&self, device: &Path) -> Result<()> {

@@ -1,9 +1,11 @@
-//! Loop devices. The kernel's own record in sysfs is the truth; nothing is remembered here.
+//! Loop devices. The kernel's own record in sysfs is the truth; what is remembered here is only where to look
+//! first.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +19,8 @@ use crate::kernel::{KernelError, Result};
 
 const CONTROL: &str = "/dev/loop-control";
 const BLOCK_DEVICES: &str = "/sys/block";
+/// Every block device with a size: a loop device has one as long as it has an image.
+const SIZED_DEVICES: &str = "/proc/partitions";
 const DEVICE_MODE: u32 = 0o660;
 /// Other processes may be faster to take a free device this often in a row.
 const ATTACH_TRIES: u32 = 64;
@@ -29,6 +33,8 @@ const DETACH_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Default)]
 pub(super) struct Loops {
     attaching: Mutex<()>,
+    /// Where images were found last.
+    hints: Mutex<BTreeMap<PathBuf, PathBuf>>,
 }
 
 impl Loops {
@@ -37,7 +43,7 @@ impl Loops {
         let io = |e: io::Error| KernelError::io(what(), &e);
         let image = fs::canonicalize(image).map_err(io)?;
         let _one_at_a_time = self.attaching.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = find(&image)? {
+        if let Some(device) = self.find(&image)? {
             return adopt(&device, read_only).map(|()| device);
         }
         let backing = OpenOptions::new().read(true).write(!read_only).open(&image).map_err(io)?;
@@ -48,12 +54,42 @@ impl Loops {
             // Opened for reading only, the kernel would make the device read-only.
             let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
             match configure(&device, &backing, read_only) {
-                Ok(()) => return Ok(path),
+                Ok(()) => {
+                    self.hint(&image, &path);
+                    return Ok(path);
+                }
                 Err(Errno::EBUSY) => {}
                 Err(errno) => return Err(KernelError::errno(what(), errno as i32)),
             }
         }
         Err(KernelError::errno(what(), Errno::EBUSY as i32))
+    }
+
+    /// The device that has this image as its backing file.
+    pub fn find(&self, image: &Path) -> Result<Option<PathBuf>> {
+        // A deleted image has no canonical path; its devices show the path it had.
+        let (image, exists) = match fs::canonicalize(image) {
+            Ok(image) => (image, true),
+            Err(_) => (image.to_path_buf(), false),
+        };
+        // A deleted file with the path of an existing one is a different file.
+        let has_it = |device: &PathBuf| {
+            backing_file(device).is_some_and(|backing| backing.path == image && backing.deleted != exists)
+        };
+        let hint = self.hints.lock().unwrap_or_else(PoisonError::into_inner).get(&image).cloned();
+        if let Some(device) = hint.filter(has_it) {
+            return Ok(Some(device));
+        }
+        let found = attached()?.into_iter().find(has_it);
+        match &found {
+            Some(device) => self.hint(&image, device),
+            None => _ = self.hints.lock().unwrap_or_else(PoisonError::into_inner).remove(&image),
+        }
+        Ok(found)
+    }
+
+    fn hint(&self, image: &Path, device: &Path) {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner).insert(image.into(), device.into());
     }
 }
 
@@ -81,27 +117,16 @@ fn adopt(device: &Path, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// The device that has this image as its backing file.
-pub(super) fn find(image: &Path) -> Result<Option<PathBuf>> {
-    let failed = |e: io::Error| KernelError::io(format!("list `{BLOCK_DEVICES}`"), &e);
-    // A deleted image has no canonical path; its devices show the path it had.
-    let (image, exists) = match fs::canonicalize(image) {
-        Ok(image) => (image, true),
-        Err(_) => (image.to_path_buf(), false),
-    };
-    for entry in fs::read_dir(BLOCK_DEVICES).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if !name.as_bytes().starts_with(b"loop") {
-            continue;
-        }
-        let device = Path::new("/dev").join(&name);
-        match backing_file(&device) {
-            // A deleted file with the path of an existing one is a different file.
-            Some(backing) if backing.path == image && backing.deleted != exists => return Ok(Some(device)),
-            _ => {}
-        }
-    }
-    Ok(None)
+/// Every loop device that has an image, without asking each one that has none.
+fn attached() -> Result<Vec<PathBuf>> {
+    let table = fs::read_to_string(SIZED_DEVICES);
+    let table = table.map_err(|e| KernelError::io(format!("read `{SIZED_DEVICES}`"), &e))?;
+    // `   7        0    1048576 loop0`
+    let names = table.lines().filter_map(|line| line.split_ascii_whitespace().nth(3));
+    // Partitions of a loop device are named `loop0p1`.
+    let whole =
+        |name: &&str| name.strip_prefix("loop").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    Ok(names.filter(whole).map(|name| Path::new("/dev").join(name)).collect())
 }
 
 /// The image below a loop device, open for reading: proven to be that very file, not another at its path.

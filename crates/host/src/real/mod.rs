@@ -1,14 +1,16 @@
-//! The real world.
+//! The real world: Linux 5.12 or later (mount_setattr), as root.
 //!
 //! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
 
 mod clock;
 mod containers;
 mod disk;
+mod ext4;
 mod formatting;
 mod init;
 mod kernel;
 mod loops;
+mod machine;
 mod mountinfo;
 mod mounts;
 mod net;
@@ -27,6 +29,8 @@ mod watch;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub use machine::{hostname, is_root};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};

@@ -59,7 +59,7 @@ fn is_untouched(device: &Path) -> Result<bool> {
     file.sync_all().map_err(failed)?;
     match rustix::fs::seek(&image, Sparse::Data(0)) {
         Err(Errno::NXIO) => Ok(true),
-        // An answer below `EINVAL` filesystems is data, as is any error.
+        // Data, or a filesystem below that cannot tell: the long way decides.
         _ => Ok(false),
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bowline_host::kernel::Content;
 use rustix::fs::XattrFlags;
@@ -158,5 +160,70 @@ async fn errors_that_fsck_cannot_correct_are_errors() {
     assert!(error.contains("fsck.ext4") && error.contains("Root inode"), "{error}");
     kernel.check_filesystem(&device, "nosuchfs").await.unwrap();
     assert!(kernel.has_tool("mkfs.ext4") && !kernel.has_tool("mkfs.nosuchfs"));
+    kernel.loop_detach(&device).await.unwrap();
+}
+
+/// Of two options of one kind a tool takes the last without a word; it must be the caller's.
+#[tokio::test]
+async fn options_of_the_caller_win() {
+    let world = World::new();
+    let device = world.device("image", 64).await;
+    let options = ["-m", "5", "-L", "mine", "-E", "root_owner=7:8"].map(String::from);
+    world.host.kernel.make_filesystem(&device, "ext4", &options).await.unwrap();
+    let target = world.dir("mounted");
+    world.host.kernel.mount(&device, &target, "ext4", &[]).await.unwrap();
+    let metadata = std::fs::metadata(&target).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (7, 8));
+    let space = rustix::fs::statvfs(&target).unwrap();
+    assert!(space.f_bfree > space.f_bavail, "some blocks are reserved");
+    world.host.kernel.unmount(&target).await.unwrap();
+    world.host.kernel.loop_detach(&device).await.unwrap();
+}
+
+/// A copy taken while mounted is what a crash leaves: the check replays its journal.
+#[tokio::test]
+async fn a_filesystem_in_use_is_checked_before_it_is_used_again() {
+    let world = World::new();
+    let (kernel, disk) = (&world.host.kernel, &world.host.disk);
+    let (device, target) = world.mounted("image", "ext4").await;
+    disk.write_atomic(&target.join("file"), b"synced", 0o600).await.unwrap();
+    disk.copy(&world.path("image"), &world.path("crashed")).await.unwrap();
+    kernel.unmount(&target).await.unwrap();
+    kernel.loop_detach(&device).await.unwrap();
+
+    let device = kernel.loop_attach(&world.path("crashed"), false).await.unwrap();
+    let recovery = || {
+        let mut flags = [0; 1];
+        File::open(&device).unwrap().read_exact_at(&mut flags, 1024 + 0x60).unwrap();
+        flags[0] & 4 != 0
+    };
+    assert!(recovery(), "the journal is in use");
+    kernel.check_filesystem(&device, "ext4").await.unwrap();
+    assert!(!recovery(), "the journal was replayed");
+    kernel.mount(&device, &target, "ext4", &[]).await.unwrap();
+    assert_eq!(disk.read(&target.join("file")).await.unwrap(), b"synced");
+    kernel.unmount(&target).await.unwrap();
+    kernel.loop_detach(&device).await.unwrap();
+}
+
+/// Whoever asked may stop waiting at any time; the tool is not cut short, and its end is noted.
+#[tokio::test]
+async fn formatting_goes_on_when_nobody_waits() {
+    let world = World::new();
+    let kernel = &world.host.kernel;
+    let device = world.device("image", 320).await;
+    let patience = Duration::from_millis(3);
+    let waited = tokio::time::timeout(patience, kernel.make_filesystem(&device, "xfs", &[])).await;
+    assert!(waited.is_err(), "it was faster than expected");
+    let marked = || rustix::fs::getxattr(world.path("image"), MARK, &mut [0; 1]).is_ok();
+    let written = || std::fs::metadata(world.path("image")).unwrap().blocks() > 0;
+    let done = async {
+        // Marked before the first byte, unmarked after the last.
+        while !written() || marked() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), done).await.unwrap();
+    assert_eq!(kernel.content(&device).await.unwrap(), Content::Filesystem("xfs".into()));
     kernel.loop_detach(&device).await.unwrap();
 }

@@ -6,6 +6,7 @@ mod containers;
 mod disk;
 mod fake;
 mod formatting;
+mod journey;
 mod kernel;
 mod net;
 mod world;

@@ -137,7 +137,7 @@ fn requesting(claim: &PersistentVolumeClaim, provisioner: &str) -> PersistentVol
 }
 
 /// Only a link that this controller makes carries its mark: without it, letting go keeps a person's reservation.
-fn reserved(this: &PersistentVolume, claim: &PersistentVolumeClaim) -> PersistentVolume {
+pub(crate) fn reserved(this: &PersistentVolume, claim: &PersistentVolumeClaim) -> PersistentVolume {
     let by_a_person = volume::claim_ref(this).is_some_and(|reference| volume::refers_to(reference, claim));
     let mut this = this.clone();
     this.spec.get_or_insert_default().claim_ref = Some(reference_to(claim));

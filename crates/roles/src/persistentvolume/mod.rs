@@ -30,5 +30,6 @@ mod run;
 mod tests;
 mod world;
 
+pub(crate) use act::reserved;
 pub use run::{Flags, run};
 pub use world::{Action, ClaimSeen, Key, Observed, VolumeSeen, Why};

@@ -8,7 +8,7 @@ use bowline_api::{
 use bowline_machinery::{Cache, EffectError, Effects, Ports};
 
 use super::world::{ClaimSeen, VolumeSeen};
-use crate::index;
+use crate::indexes;
 
 /// What the binder reads.
 pub(super) struct Sight {
@@ -30,11 +30,9 @@ impl Sight {
             live,
             provisioning,
         };
-        index::claims_by_volume(&sight.claims);
-        index::searching_claims_by_class(&sight.claims);
-        index::volumes_by_claim(&sight.volumes);
-        index::free_volumes_by_class(&sight.volumes);
-        index::pods_by_claim(&sight.pods);
+        indexes::claims_to_bind(&sight.claims);
+        indexes::volumes_to_bind(&sight.volumes);
+        indexes::pods(&sight.pods);
         sight
     }
 
@@ -86,13 +84,13 @@ impl Sight {
     }
 
     fn candidates(&self, key: &ObjectKey, class: Option<&str>) -> Vec<Arc<PersistentVolume>> {
-        let mut found = self.volumes.indexed(index::VOLUMES_BY_CLAIM, &key.to_string());
-        found.extend(self.volumes.indexed(index::FREE_VOLUMES_BY_CLASS, class.unwrap_or_default()));
+        let mut found = self.volumes.indexed(indexes::VOLUMES_BY_CLAIM, &key.to_string());
+        found.extend(self.volumes.indexed(indexes::FREE_VOLUMES_BY_CLASS, class.unwrap_or_default()));
         found
     }
 
     fn unscheduled_pods(&self, key: &ObjectKey) -> Vec<String> {
-        let users = self.pods.indexed(index::PODS_BY_CLAIM, &key.to_string());
+        let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &key.to_string());
         let unscheduled = |p: &&Arc<Pod>| pod::node_name(p).is_empty() && !pod::terminated(p);
         users.iter().filter(unscheduled).map(|p| p.name().to_owned()).collect()
     }
@@ -114,7 +112,7 @@ impl Sight {
         if uid.is_empty() {
             return Ok(None);
         }
-        let key = index::reference_key(reference);
+        let key = indexes::reference_key(reference);
         let cached = self.claims.get(&key).filter(|claim| claim.uid() == uid);
         let given_up = matches!(volume::volume_phase(volume), volume::RELEASED | volume::FAILED);
         if cached.is_some() || given_up {

@@ -12,7 +12,7 @@ use super::act::Hands;
 use super::decide;
 use super::observe::Sight;
 use super::world::{Action, Key, Observed, Tone, Why};
-use crate::index;
+use crate::indexes;
 
 /// Event source, as upstream spells it.
 const COMPONENT: &str = "persistentvolume-controller";
@@ -139,7 +139,7 @@ fn wire(binder: &Binder, queue: &Queue<Key>) {
     claims.on_change(move |change: &Change<PersistentVolumeClaim>| {
         let Some(claim) = change.latest() else { return };
         to.add(Key::Claim(claim.key()));
-        let referring = seen.indexed(index::VOLUMES_BY_CLAIM, &claim.key().to_string());
+        let referring = seen.indexed(indexes::VOLUMES_BY_CLAIM, &claim.key().to_string());
         referring.iter().for_each(|volume| to.add(Key::Volume(volume.name().to_owned())));
     });
 
@@ -147,13 +147,13 @@ fn wire(binder: &Binder, queue: &Queue<Key>) {
     volumes.on_change(move |change: &Change<PersistentVolume>| {
         let Some(latest) = change.latest() else { return };
         to.add(Key::Volume(latest.name().to_owned()));
-        let referred = change.sides().filter_map(|side| volume::claim_ref(side)).map(index::reference_key);
+        let referred = change.sides().filter_map(|side| volume::claim_ref(side)).map(indexes::reference_key);
         referred.for_each(|key| to.add(Key::Claim(key)));
-        let naming = seen.indexed(index::CLAIMS_BY_VOLUME, latest.name());
+        let naming = seen.indexed(indexes::CLAIMS_BY_VOLUME, latest.name());
         naming.iter().for_each(|claim| to.add(Key::Claim(claim.key())));
-        if change.new.as_deref().is_some_and(index::is_free) {
+        if change.new.as_deref().is_some_and(indexes::is_free) {
             let class = volume::volume_class(latest);
-            let searching = seen.indexed(index::SEARCHING_CLAIMS_BY_CLASS, class);
+            let searching = seen.indexed(indexes::SEARCHING_CLAIMS_BY_CLASS, class);
             searching.iter().for_each(|claim| to.add(Key::Claim(claim.key())));
         }
     });
@@ -161,9 +161,9 @@ fn wire(binder: &Binder, queue: &Queue<Key>) {
     let (to, seen) = (queue.clone(), claims.clone());
     classes.on_change(move |change: &Change<StorageClass>| {
         let Some(class) = change.latest() else { return };
-        let mut searching = seen.indexed(index::SEARCHING_CLAIMS_BY_CLASS, class.name());
+        let mut searching = seen.indexed(indexes::SEARCHING_CLAIMS_BY_CLASS, class.name());
         if volume::is_default_class(class) {
-            searching.extend(seen.indexed(index::SEARCHING_CLAIMS_BY_CLASS, ""));
+            searching.extend(seen.indexed(indexes::SEARCHING_CLAIMS_BY_CLASS, ""));
         }
         searching.iter().for_each(|claim| to.add(Key::Claim(claim.key())));
     });

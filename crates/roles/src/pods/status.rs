@@ -53,15 +53,15 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     Some(json!({"metadata": {"uid": pod.uid()}, "status": status}))
 }
 
-/// Conditions merge by type, so what no longer holds has to be taken away by name.
+/// Conditions are merged by type: what is absent must be said to be, or an old reason stays.
 fn whole(condition: &PodCondition) -> Value {
-    json!({
-        "type": condition.type_,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    })
+    let mut value = json!(condition);
+    for field in ["reason", "message"] {
+        if value.get(field).is_none() {
+            value[field] = Value::Null;
+        }
+    }
+    value
 }
 
 /// The API keeps whole seconds.

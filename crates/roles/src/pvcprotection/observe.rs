@@ -6,7 +6,7 @@ use bowline_machinery::{Cache, EffectError};
 use super::decide::used_by;
 use super::live::Live;
 use super::world::{Observed, Usage};
-use crate::index;
+use crate::indexes;
 
 pub(super) struct Sight {
     pub claims: Cache<PersistentVolumeClaim>,
@@ -23,7 +23,7 @@ impl Sight {
     }
 
     async fn usage(&self, key: &ObjectKey) -> Result<Usage, EffectError> {
-        let cached = self.pods.indexed(index::PODS_BY_CLAIM, &key.to_string());
+        let cached = self.pods.indexed(indexes::PODS_BY_CLAIM, &key.to_string());
         if let Some(user) = cached.iter().find(|pod| used_by(pod).contains(&key.name)) {
             return Ok(Usage::Pod(user.name().to_owned()));
         }

@@ -12,7 +12,7 @@ use super::live::Live;
 use super::observe::Sight;
 use super::world::{Action, Observed, Why};
 use super::{act, decide};
-use crate::index;
+use crate::indexes;
 
 const COMPONENT: &str = "persistentvolumeclaim-protection-controller";
 /// Claims worked on at once; also how many share one live list at best.
@@ -24,7 +24,7 @@ pub async fn run(ports: Ports) -> Result<(), RunError> {
     let pods = ports.informers.of();
     let live = Live::new(effects.clone(), pods.clone());
     let sight = Sight { claims: ports.informers.of(), pods, live };
-    index::pods_by_claim(&sight.pods);
+    indexes::pods(&sight.pods);
     let role = Arc::new(Protection { sight, effects });
     let queue = Queue::new(Backoff::CONTROLLER);
     wire(&role.sight, &queue);

@@ -28,6 +28,7 @@ use serde_json::Value;
 use super::Rules;
 use super::check::same::json;
 use crate::field::Invalid;
+use crate::patch::Patch;
 
 /// Objects without a time of their own are ten minutes old.
 pub const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -42,9 +43,7 @@ pub type Table<'a> = &'a [(&'a str, Value, &'a [&'a str])];
 
 /// The base with a merge patch on top; null removes.
 pub fn patched(base: &Value, patch: &Value) -> Value {
-    let mut object = base.clone();
-    json_patch::merge(&mut object, patch);
-    object
+    Patch::new("application/merge-patch+json", patch.clone()).unwrap().apply(base).unwrap()
 }
 
 fn parsed<R: Rules>(object: &Value) -> R::Object {

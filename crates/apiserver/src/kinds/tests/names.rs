@@ -84,3 +84,26 @@ fn names_of_objects() {
     assert_eq!(EventRules::name_errors("a/b%c"), ["may not contain '/'", "may not contain '%'"]);
     assert_eq!(EventRules::name_errors(".."), ["may not be '..'"]);
 }
+
+#[test]
+fn decoding_loses_nothing() {
+    use serde_json::json;
+    let mut registry = Registry::new();
+    register(&mut registry);
+    let table = [
+        ("", "secrets", json!({"metadata": {"name": "s"}, "stringData": {"a": "b"}})),
+        ("", "pods", super::pod::base()),
+        ("", "persistentvolumes", super::volume::base()),
+        ("", "persistentvolumeclaims", super::claim::base()),
+        (
+            "",
+            "persistentvolumeclaims",
+            json!({"spec": {"dataSource": {"apiGroup": "a", "kind": "X", "name": "y"}}}),
+        ),
+        ("storage.k8s.io", "csidrivers", json!({"spec": {"preventPodSchedulingIfMissing": true}})),
+    ];
+    for (group, plural, object) in table {
+        let kind = registry.kind(group, "v1", plural).unwrap();
+        assert_eq!(kind.decode(&object).unwrap().unknown, Vec::<String>::new(), "{object}");
+    }
+}

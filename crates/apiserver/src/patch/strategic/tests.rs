@@ -41,10 +41,10 @@ fn table() {
             json!({"spec": {"c": 3}}),
         ),
         (
-            "an object is deleted",
+            "an object is emptied",
             json!({"spec": {"a": {"b": 1}}}),
             json!({"spec": {"a": {"$patch": "delete"}}}),
-            json!({"spec": {}}),
+            json!({"spec": {"a": {}}}),
         ),
         (
             "only the kept keys stay",

@@ -45,10 +45,6 @@ impl Faults {
         })
     }
 
-    pub fn effects(&self) -> u64 {
-        self.effects.load(Ordering::SeqCst)
-    }
-
     /// A dead process neither looks nor acts.
     async fn look<T>(&self, work: impl Future<Output = T>) -> T {
         if self.dead.load(Ordering::SeqCst) {

@@ -1,5 +1,7 @@
 //! One suite for every kind of store; each test runs on memory and on disk.
 
+mod crash;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;

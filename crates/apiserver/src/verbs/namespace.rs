@@ -1,0 +1,135 @@
+//! What is special about namespaces: new content needs one, and deleting one takes its content along.
+//!
+//! A namespace on its way out is held by `spec.finalizers` until nothing is left in it. Whoever removes an
+//! object checks whether it was the last one, so there is nothing to run in the background; what a crash
+//! leaves half done is taken up at the next start.
+
+use bowline_api::ObjectKey;
+use serde_json::Value;
+
+use super::delete::{self, Options};
+use crate::core::Core;
+use crate::metadata;
+use crate::registry::{Kind, KindInfo};
+use crate::status::{Cause, Resource, Status};
+use crate::store::{Change, Expect, Write, WriteError};
+
+pub const RESOURCE: Resource<'static> = Resource { group: "", plural: "namespaces" };
+
+/// Refuses new content in a namespace that does not exist or does not stay.
+pub fn accepts_content(
+    core: &Core,
+    resource: Resource<'_>,
+    name: &str,
+    namespace: &str,
+) -> Result<(), Status> {
+    if core.registry.kind("", "v1", RESOURCE.plural).is_none() {
+        return Ok(());
+    }
+    let Some(found) = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace)) else {
+        return Err(Status::not_found(RESOURCE, namespace));
+    };
+    if !found.deleting() {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(resource, name, &why);
+    status.details.causes.push(Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    });
+    Err(status)
+}
+
+/// Whether an object is a namespace whose content is not known to be gone.
+pub fn is_held(info: &KindInfo, object: &Value) -> bool {
+    info.resource() == RESOURCE && !object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty)
+}
+
+/// Shows that a namespace is on its way out.
+pub fn mark(info: &KindInfo, object: &mut Value) {
+    if info.resource() == RESOURCE {
+        object["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// Deletes what is in a namespace that is being deleted, and then the namespace if nothing is left.
+pub async fn empty(core: &Core, namespace: &str) -> Result<(), Status> {
+    let found = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace));
+    if found.is_some_and(|found| found.deleting()) { sweep(core, namespace).await } else { Ok(()) }
+}
+
+async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
+    for kind in contained(core) {
+        let page = core.store.page(&kind.info().table, Some(namespace), None, None, usize::MAX);
+        for object in page.map_err(Status::internal)?.objects {
+            match delete::delete(core, kind, &object.key, &Options::default()).await {
+                Err(status) if status.code >= 500 => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    after_removal(core, namespace).await
+}
+
+/// Takes up what a crash interrupted.
+pub async fn resume(core: &Core) -> Result<(), Status> {
+    let all = core.store.page(RESOURCE.plural, None, None, None, usize::MAX).map_err(Status::internal)?;
+    for namespace in all.objects.iter().filter(|namespace| namespace.deleting()) {
+        empty(core, &namespace.key.name).await?;
+    }
+    Ok(())
+}
+
+/// The deletion of a namespace may overtake a create in it; then its object goes as if it had come first.
+pub async fn after_creation(core: &Core, namespace: &str) -> Result<(), Status> {
+    let known = core.registry.kind("", "v1", RESOURCE.plural).is_some();
+    let found = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace));
+    let stays = !known || found.is_some_and(|found| !found.deleting());
+    if stays { Ok(()) } else { sweep(core, namespace).await }
+}
+
+/// Lets a namespace go that is being deleted and has nothing left in it.
+pub async fn after_removal(core: &Core, namespace: &str) -> Result<(), Status> {
+    let key = ObjectKey::cluster(namespace);
+    while let Some(current) = core.store.get(RESOURCE.plural, &key).filter(|found| found.deleting()) {
+        if !is_empty(core, namespace)? {
+            return Ok(());
+        }
+        let mut object = current.value();
+        let change = if metadata::finalizers(&object).is_empty() {
+            Change::Delete
+        } else {
+            // Held by somebody else; the content at least is gone.
+            if object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                return Ok(());
+            }
+            object["spec"]["finalizers"] = Value::Array(Vec::new());
+            Change::Put(object)
+        };
+        let expect = Expect::Version(current.version);
+        let write = Write { resource: RESOURCE.plural.into(), key: key.clone(), expect, change };
+        match core.store.write(write).await {
+            Ok(_) => return Ok(()),
+            Err(WriteError::Conflict { .. }) => {}
+            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+        }
+    }
+    Ok(())
+}
+
+fn is_empty(core: &Core, namespace: &str) -> Result<bool, Status> {
+    for kind in contained(core) {
+        let page = core.store.page(&kind.info().table, Some(namespace), None, None, 1);
+        if !page.map_err(Status::internal)?.objects.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The kinds that live in namespaces.
+fn contained(core: &Core) -> impl Iterator<Item = &dyn Kind> {
+    core.registry.kinds().map(|kind| kind.as_ref()).filter(|kind| kind.info().namespaced)
+}

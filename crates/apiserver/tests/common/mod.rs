@@ -1,0 +1,35 @@
+//! A server with the real kinds, as the binary would wire it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bowline_apiserver::kinds::register::{register, register_admission};
+use bowline_apiserver::{Registry, Server, Store};
+use bowline_host::{Clock, Random};
+
+pub struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+}
+
+struct Mixed(AtomicU64);
+
+impl Random for Mixed {
+    fn next_u64(&self) -> u64 {
+        let n = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        n ^ (n >> 27)
+    }
+}
+
+pub async fn server(store: Store) -> Server {
+    let mut registry = Registry::new();
+    register(&mut registry);
+    register_admission(&mut registry);
+    let server = Server::new(store, registry, Arc::new(Now), Arc::new(Mixed(AtomicU64::new(1))));
+    server.bootstrap().await.unwrap();
+    server
+}

@@ -1,0 +1,76 @@
+//! `bowline up`: API server, controllers, scheduler, sidecars, kubelet and driver in one process.
+
+mod bootstrap;
+mod config;
+mod preflight;
+mod running;
+pub mod signal;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+
+use crate::terminal::Terminal;
+pub use bootstrap::{CLASS, CLASS_IMMEDIATE};
+pub use config::Config;
+pub use running::Running;
+
+/// Run everything on this machine: API server, controllers, scheduler, sidecars, kubelet, CSI driver
+#[derive(clap::Args)]
+pub struct Up {
+    /// Where everything is kept: objects, volumes, certificates, the kubeconfig
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/bowline")]
+    data_dir: PathBuf,
+    /// Address of the API server
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Where staging and publish paths and the driver's socket stand, laid out as upstream's kubelet does
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    kubelet_dir: PathBuf,
+    /// Name of this node; the host name by default
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+}
+
+impl Up {
+    pub async fn run(self) -> Result<ExitCode> {
+        crate::logging::start("info");
+        let terminal = Terminal::default();
+        let started = Instant::now();
+        let config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
+        let running = Running::start(config).await?;
+        greet(&terminal, &running, started);
+
+        let interrupted = CancellationToken::new();
+        signal::cancel_on_signal(interrupted.clone())?;
+        let failure = tokio::select! {
+            biased;
+            () = interrupted.cancelled() => None,
+            failure = running.failed() => Some(failure),
+        };
+        terminal.line("stopping: containers end, their volumes are unmounted");
+        running.stop().await?;
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn greet(terminal: &Terminal, running: &Running, started: Instant) {
+    let config = &running.config;
+    terminal.line(format!("bowline is up in {} ms", started.elapsed().as_millis()));
+    terminal.line(format!("  API server   https://{}", running.address));
+    terminal.line(format!("  kubeconfig   {}", config.kubeconfig().display()));
+    terminal.line(format!("  node         {} (kubelet directory {})", config.node_name, config.kubelet_dir.display()));
+    terminal.line(format!("  classes      {CLASS} (default, WaitForFirstConsumer), {CLASS_IMMEDIATE}"));
+    terminal.line("");
+    terminal.line(format!("  export KUBECONFIG={}", config.kubeconfig().display()));
+    terminal.line("  kubectl get storageclass,node");
+    terminal.line("");
+    terminal.line("Ctrl-C stops containers and unmounts their volumes; the next start goes on from there");
+}

@@ -1,0 +1,163 @@
+//! Everything in one process: started in order, stopped in reverse.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use bowline_apiserver::{Registry, Server, Store, certs::Authority, kinds, kubeconfig, tls};
+use bowline_drivers::local::{self, LocalConfig};
+use bowline_host::Host;
+use bowline_host::real::{self, RealConfig};
+use bowline_machinery::{Journal, Ports, client};
+use bowline_roles::embedded::{Embedded, Settings};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Config, bootstrap, preflight};
+
+/// How long containers and unmounts may take after Ctrl-C.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// A running installation.
+pub struct Running {
+    pub config: Config,
+    pub ports: Ports,
+    pub address: SocketAddr,
+    roles: Embedded,
+    driver: Driver,
+    server: JoinHandle<()>,
+    server_stop: CancellationToken,
+}
+
+impl Running {
+    /// Starts everything and returns when the node is ready and the driver registered.
+    pub async fn start(config: Config) -> Result<Self> {
+        let mut doors = RealConfig::new(&config.data_dir);
+        doors.shim.clone_from(&config.shim);
+        let host = real::host(doors).context("open this machine")?;
+        preflight::check(&host)?;
+        let listener = preflight::bind(config.listen).await?;
+        let address = listener.local_addr().context("read the API server's address")?;
+
+        let path = config.store();
+        let store = tokio::task::spawn_blocking(move || Store::open_file(&path)).await??;
+        let mut registry = Registry::new();
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
+        let server = Server::new(store, registry, host.clock.clone(), host.random.clone());
+        server.bootstrap().await.map_err(|status| anyhow!("create the first namespaces: {status:?}"))?;
+
+        let server_stop = CancellationToken::new();
+        let serving = serve(&config, listener, address, server.clone(), server_stop.clone())?;
+
+        let client = client::in_process(server);
+        bootstrap::bootstrap(&client).await?;
+        let driver = Driver::start(&config, &host).await?;
+        let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
+        let settings = Settings {
+            node_name: config.node_name.clone(),
+            kubelet_dir: config.kubelet_dir.clone(),
+            driver_socket: config.driver_socket(),
+            driver_name: local::NAME.to_owned(),
+            hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+        };
+        let roles = Embedded::start(&ports, settings).await?;
+        let running = Self { config, ports, address, roles, driver, server: serving, server_stop };
+        running.ready().await?;
+        Ok(running)
+    }
+
+    /// The node is Ready and knows the driver; a role that fails meanwhile says why.
+    async fn ready(&self) -> Result<()> {
+        tokio::select! {
+            biased;
+            failure = self.failed() => Err(failure),
+            () = self.roles.ready() => Ok(()),
+        }
+    }
+
+    /// Resolves when a role or the driver has ended by itself.
+    pub async fn failed(&self) -> anyhow::Error {
+        tokio::select! {
+            biased;
+            () = self.driver.ended.cancelled() => anyhow!("the CSI driver ended: {}", self.driver.why()),
+            failure = self.roles.failed() => anyhow!("{}", chain(failure.as_ref())),
+        }
+    }
+
+    /// Ends containers, unmounts their volumes, then stops all parts; objects stay as they are.
+    pub async fn stop(self) -> Result<()> {
+        let drained = self.roles.drain(DRAIN).await;
+        self.ports.stop.cancel();
+        let roles = self.roles.finished().await;
+        self.driver.stop().await;
+        self.server_stop.cancel();
+        self.server.await.context("wait for the API server")?;
+        roles?;
+        if !drained {
+            return Err(anyhow!("some containers or volumes were still in use after {} s; the next start takes them over", DRAIN.as_secs()));
+        }
+        Ok(())
+    }
+}
+
+fn serve(
+    config: &Config,
+    listener: TcpListener,
+    address: SocketAddr,
+    server: Server,
+    stop: CancellationToken,
+) -> Result<JoinHandle<()>> {
+    let now = jiff::Timestamp::now();
+    let authority = Authority::open(&config.data_dir, now)?;
+    let tls = tls::config(&authority, &authority.issue_server(&[address.ip()], now)?)?;
+    let admin = authority.issue_admin(now)?;
+    kubeconfig::write_kubeconfig(&config.kubeconfig(), &format!("https://{address}"), &authority, &admin)?;
+    Ok(tokio::spawn(tls::serve(listener, server, tls, stop)))
+}
+
+/// The local driver, on its socket below the kubelet's directory.
+struct Driver {
+    stop: CancellationToken,
+    /// Cancelled when it no longer runs, asked to or not.
+    ended: CancellationToken,
+    error: Arc<Mutex<String>>,
+}
+
+impl Driver {
+    async fn start(config: &Config, host: &Host) -> Result<Self> {
+        let settings = LocalConfig::new(config.pool(), config.node_name.clone())?;
+        let socket = config.driver_socket();
+        if let Some(folder) = socket.parent() {
+            let made = host.disk.create_dir_all(folder, 0o750).await;
+            made.with_context(|| format!("create `{}`", folder.display()))?;
+        }
+        let driver = Self { stop: CancellationToken::new(), ended: CancellationToken::new(), error: Arc::default() };
+        let (stop, ended, error) = (driver.stop.clone(), driver.ended.clone(), driver.error.clone());
+        let host = host.clone();
+        tokio::spawn(async move {
+            let _ended = ended.drop_guard();
+            if let Err(failure) = local::run(host, settings, &socket, stop).await {
+                *error.lock().unwrap_or_else(PoisonError::into_inner) = chain(&failure);
+            }
+        });
+        Ok(driver)
+    }
+
+    fn why(&self) -> String {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn stop(&self) {
+        self.stop.cancel();
+        self.ended.cancelled().await;
+    }
+}
+
+/// An error and its causes, on one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,243 @@
+//! One volume and everything a caller does with it.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use bowline_drivers::local::{LocalConfig, run};
+use bowline_host::real::{RealConfig, host};
+use bowline_proto::csi::v1 as csi;
+use bowline_proto::csi::v1::controller_client::ControllerClient;
+use bowline_proto::csi::v1::node_client::NodeClient;
+use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
+use bowline_proto::csi::v1::volume_capability::{AccessMode, AccessType};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+pub const NODE: &str = "node-1";
+const VOLUME: &str = "pvc-1";
+const DATA: &[u8] = b"written before, read after";
+/// Where in a block device the data goes: past everything a probe looks at.
+const OFFSET: u64 = 5 << 20;
+const SIZE: i64 = 64 << 20;
+
+/// A directory of its own with pool, socket, staging and target.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(scratch.path("staging")).unwrap();
+        fs::create_dir(scratch.path("pods")).unwrap();
+        scratch
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Neither mounts, loop devices nor files of this directory are left.
+    pub fn assert_clean(&self) {
+        let here = self.0.path().to_string_lossy().into_owned();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&here), "a mount is left");
+        for device in fs::read_dir("/sys/block").unwrap() {
+            let backing = device.unwrap().path().join("loop/backing_file");
+            let backing = fs::read_to_string(backing).unwrap_or_default();
+            assert!(!backing.contains(&here), "a loop device is left: {backing}");
+        }
+        for dir in ["pool/volumes", "pods", "staging"] {
+            assert_eq!(fs::read_dir(self.path(dir)).unwrap().count(), 0, "{dir}");
+        }
+    }
+}
+
+impl Drop for Scratch {
+    /// A failed test must not leave mounts behind that would break the next.
+    fn drop(&mut self) {
+        let here = self.0.path().to_string_lossy().into_owned();
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for line in table.lines().rev().filter(|line| line.contains(&here)) {
+            let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
+            let _ = std::process::Command::new("umount").arg(target).status();
+        }
+        let image = self.path("pool/volumes").join(VOLUME).join("disk.img");
+        let attached = std::process::Command::new("losetup").arg("-j").arg(image).output();
+        let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        for device in attached.lines().filter_map(|line| line.split(':').next()) {
+            let _ = std::process::Command::new("losetup").arg("-d").arg(device).status();
+        }
+    }
+}
+
+/// Runs the driver in this process.
+pub async fn serve(scratch: &Scratch) -> (JoinHandle<()>, CancellationToken) {
+    let stop = CancellationToken::new();
+    let (token, socket) = (stop.clone(), scratch.path("csi.sock"));
+    let config = LocalConfig::new(scratch.path("pool"), NODE.into()).unwrap();
+    let host = host(RealConfig::new(scratch.path("state"))).unwrap();
+    let task = tokio::spawn(async move { run(host, config, &socket, token).await.unwrap() });
+    wait_for(&scratch.path("csi.sock")).await;
+    (task, stop)
+}
+
+pub async fn wait_for(socket: &Path) {
+    for _ in 0..500 {
+        if UnixStream::connect(socket).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("nobody serves {}", socket.display());
+}
+
+pub struct Caller {
+    channel: Channel,
+    capability: csi::VolumeCapability,
+    staging: PathBuf,
+    pub target: PathBuf,
+    pub read_only: bool,
+    pub size: i64,
+}
+
+pub type Answer = Result<(), Status>;
+
+impl Caller {
+    pub fn new(scratch: &Scratch, access: AccessType, mode: Mode) -> Self {
+        let socket = scratch.path("csi.sock");
+        let connector = tower::service_fn(move |_| {
+            let socket = socket.clone();
+            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+        });
+        Self {
+            channel: Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector),
+            capability: csi::VolumeCapability {
+                access_type: Some(access),
+                access_mode: Some(AccessMode { mode: mode.into() }),
+            },
+            staging: scratch.path("staging").join(VOLUME),
+            target: scratch.path("pods").join("a"),
+            read_only: false,
+            size: SIZE,
+        }
+    }
+
+    fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(self.channel.clone())
+    }
+
+    fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel.clone())
+    }
+
+    pub async fn create(&self) -> Answer {
+        let request = csi::CreateVolumeRequest {
+            name: VOLUME.into(),
+            capacity_range: Some(csi::CapacityRange { required_bytes: self.size, limit_bytes: 0 }),
+            volume_capabilities: vec![self.capability.clone()],
+            ..Default::default()
+        };
+        self.controller().create_volume(request).await.map(drop)
+    }
+
+    pub async fn delete(&self) -> Answer {
+        let request = csi::DeleteVolumeRequest { volume_id: VOLUME.into(), ..Default::default() };
+        self.controller().delete_volume(request).await.map(drop)
+    }
+
+    pub async fn attach(&self) -> Answer {
+        let request = csi::ControllerPublishVolumeRequest {
+            volume_id: VOLUME.into(),
+            node_id: NODE.into(),
+            volume_capability: Some(self.capability.clone()),
+            ..Default::default()
+        };
+        self.controller().controller_publish_volume(request).await.map(drop)
+    }
+
+    pub async fn detach(&self) -> Answer {
+        let request =
+            csi::ControllerUnpublishVolumeRequest { volume_id: VOLUME.into(), ..Default::default() };
+        self.controller().controller_unpublish_volume(request).await.map(drop)
+    }
+
+    pub async fn stage(&self) -> Answer {
+        fs::create_dir_all(&self.staging).unwrap();
+        let request = csi::NodeStageVolumeRequest {
+            volume_id: VOLUME.into(),
+            staging_target_path: text(&self.staging),
+            volume_capability: Some(self.capability.clone()),
+            ..Default::default()
+        };
+        self.node().node_stage_volume(request).await.map(drop)
+    }
+
+    pub async fn unstage(&self) -> Answer {
+        let staging_target_path = text(&self.staging);
+        let request = csi::NodeUnstageVolumeRequest { volume_id: VOLUME.into(), staging_target_path };
+        self.node().node_unstage_volume(request).await?;
+        // The caller made the staging directory and removes it; it has to be empty by now.
+        let _ = fs::remove_dir(&self.staging);
+        Ok(())
+    }
+
+    pub async fn publish(&self) -> Answer {
+        let request = csi::NodePublishVolumeRequest {
+            volume_id: VOLUME.into(),
+            staging_target_path: text(&self.staging),
+            target_path: text(&self.target),
+            volume_capability: Some(self.capability.clone()),
+            readonly: self.read_only,
+            ..Default::default()
+        };
+        self.node().node_publish_volume(request).await.map(drop)
+    }
+
+    pub async fn unpublish(&self) -> Answer {
+        let target_path = text(&self.target);
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: VOLUME.into(), target_path };
+        self.node().node_unpublish_volume(request).await.map(drop)
+    }
+
+    pub async fn set_up(&self) -> Answer {
+        self.attach().await?;
+        self.stage().await?;
+        self.publish().await
+    }
+
+    pub async fn take_down(&self) -> Answer {
+        self.unpublish().await?;
+        self.unstage().await?;
+        self.detach().await
+    }
+
+    pub fn write(&self) {
+        let mut file = self.open(true);
+        file.write_all(DATA).unwrap();
+        file.sync_all().unwrap();
+    }
+
+    pub fn read(&self) {
+        let mut bytes = vec![0; DATA.len()];
+        self.open(false).read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, DATA);
+    }
+
+    fn open(&self, write: bool) -> fs::File {
+        let device = fs::metadata(&self.target).unwrap().file_type().is_block_device();
+        let path = if device { self.target.clone() } else { self.target.join("file") };
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.read(true).write(write).create(write && !device).open(path).unwrap();
+        file.seek(SeekFrom::Start(if device { OFFSET } else { 0 })).unwrap();
+        file
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,65 @@
+//! One effect per action.
+
+mod claim;
+mod volume;
+
+use std::collections::BTreeMap;
+
+use bowline_machinery::csi::{Classes, call};
+use bowline_machinery::effect::{EffectError, describe};
+use bowline_machinery::{Object, secrets};
+use bowline_proto::csi::v1::DeleteVolumeRequest;
+use k8s_openapi::api::core::v1::SecretReference;
+
+use super::run::Provisioner;
+use super::world::{Action, Observed};
+
+impl Provisioner {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        match (seen, action) {
+            (_, Action::Refuse(why)) => Err(EffectError::refused(why.to_string())),
+            (Observed::Claim(seen), Action::Create(creation)) => self.create(&seen, &creation).await,
+            (Observed::Claim(seen), Action::Save) => self.save(&seen).await,
+            (Observed::Claim(seen), Action::Discard { handle, secret }) => {
+                self.discard(&seen, handle, secret).await
+            }
+            (Observed::Claim(seen), Action::Reschedule(why)) => self.reschedule(&seen, &why).await,
+            (Observed::Claim(seen), Action::TellPopulator) => {
+                self.tell_populator(&seen);
+                Ok(())
+            }
+            (Observed::Volume(seen), Action::AddFinalizer) => self.add_finalizer(&seen).await,
+            (Observed::Volume(seen), Action::RemoveFinalizer) => self.remove_finalizer(&seen).await,
+            (Observed::Volume(seen), Action::Delete { handle, secret }) => {
+                self.delete(&seen, handle, secret).await
+            }
+            (Observed::Volume(seen), Action::DeleteObject) => {
+                self.effects.delete(seen.object.as_ref(), None).await
+            }
+            (Observed::Claim(_) | Observed::Volume(_), action) => {
+                Err(EffectError::refused(format!("{action:?} does not belong to this kind of object")))
+            }
+        }
+    }
+
+    async fn delete_volume<K: Object>(
+        &self,
+        about: &K,
+        volume_id: String,
+        secrets: BTreeMap<String, String>,
+    ) -> Result<(), EffectError> {
+        let request = DeleteVolumeRequest { volume_id, secrets };
+        let send = |request| async move { self.driver.controller().delete_volume(request).await };
+        let (rpc, object, classes) = ("DeleteVolume", describe(about), Classes::Provisioner);
+        call(&self.effects, rpc, &object, self.flags.timeout, classes, request, send).await.map(drop)
+    }
+
+    async fn secrets(
+        &self,
+        reference: Option<&SecretReference>,
+    ) -> Result<BTreeMap<String, String>, EffectError> {
+        let Some(reference) = reference else { return Ok(BTreeMap::new()) };
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        secrets::read(&self.effects, &part(&reference.namespace), &part(&reference.name)).await
+    }
+}

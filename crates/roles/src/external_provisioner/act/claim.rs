@@ -1,0 +1,174 @@
+//! CreateVolume, the object of what it made, and asking for another node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, keys, volume};
+use bowline_machinery::csi::{Classes, call};
+use bowline_machinery::effect::{EffectError, Fate, Part, describe};
+use bowline_proto::csi::v1::{CreateVolumeResponse, Volume};
+use k8s_openapi::api::core::v1::SecretReference;
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use tonic::Code;
+
+use super::super::decide::{persistent_volume, selected_node};
+use super::super::run::Provisioner;
+use super::super::world::{Claim, Creation, Undersized, Why};
+
+/// How long a request that the driver called invalid rests, as upstream fixes it.
+const SLOW: Duration = Duration::from_secs(300);
+
+impl Provisioner {
+    pub(super) async fn create(&self, seen: &Claim, creation: &Creation) -> Result<(), EffectError> {
+        let claim = seen.object.as_ref();
+        let text = format!("External provisioner is provisioning volume for claim \"{}\"", claim.key());
+        self.recorder.normal(claim, "Provisioning", text);
+        let mut request = creation.request.clone();
+        request.secrets = self.secrets(creation.secrets.provisioner.as_ref()).await?;
+        request.mutable_parameters = self.mutable_parameters(&creation.attributes_class).await?;
+        let send = |request| async move { self.driver.controller().create_volume(request).await };
+        let (rpc, object, classes) = ("CreateVolume", describe(claim), Classes::Provisioner);
+        let answer = call(&self.effects, rpc, &object, self.flags.timeout, classes, request, send).await;
+        match answer {
+            Ok(CreateVolumeResponse { volume: Some(made) }) => self.made(seen, creation, &made),
+            Ok(CreateVolumeResponse { volume: None }) => {
+                self.unanswered(seen, creation);
+                Err(EffectError::unknown("the driver's answer to CreateVolume has no volume"))
+            }
+            Err(error) => self.not_made(seen, creation, error),
+        }
+    }
+
+    /// Notes what was made; a volume that is too small must not be used.
+    fn made(&self, seen: &Claim, creation: &Creation, made: &Volume) -> Result<(), EffectError> {
+        let requested = creation.request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        let Some(class) = &seen.class else {
+            self.unanswered(seen, creation);
+            return Err(EffectError::unknown("the class is gone"));
+        };
+        let object = Arc::new(persistent_volume(seen, class, creation, made));
+        self.memory.change(seen.object.uid(), |record| {
+            record.settle();
+            record.claim = Some(seen.object.clone());
+            if (1..requested).contains(&made.capacity_bytes) {
+                let (handle, secret) = (made.volume_id.clone(), creation.secrets.provisioner.clone());
+                let (got, wanted) = (made.capacity_bytes, requested);
+                record.undersized = Some(Undersized { handle, secret, got, wanted });
+            } else {
+                record.unsaved = Some(object);
+            }
+        });
+        Ok(())
+    }
+
+    /// Final or open, and what the next attempt may do.
+    fn not_made(&self, seen: &Claim, creation: &Creation, mut error: EffectError) -> Result<(), EffectError> {
+        if error.fate == Fate::Unknown {
+            self.unanswered(seen, creation);
+            return Err(error);
+        }
+        let reschedule = seen.settings.topology && selected_node(&seen.object).is_some();
+        let exhausted = error.code == Code::ResourceExhausted as i32 && reschedule;
+        let invalid = error.code == Code::InvalidArgument as i32;
+        let class = seen.class.as_ref().map(|class| class.uid().to_owned()).unwrap_or_default();
+        let until = self.ports.host.clock.now() + SLOW;
+        self.memory.change(seen.object.uid(), |record| {
+            record.settle();
+            record.exhausted = exhausted.then(|| error.message.clone());
+            record.slow = invalid.then_some((until, class));
+        });
+        if exhausted {
+            return Ok(());
+        }
+        if invalid {
+            error.message.push_str(". Retries will be delayed.");
+        }
+        Err(error)
+    }
+
+    /// The call may have taken effect: remember the claim and repeat exactly this call, even if the claim goes away.
+    fn unanswered(&self, seen: &Claim, creation: &Creation) {
+        self.memory.change(seen.object.uid(), |record| {
+            record.claim = Some(seen.object.clone());
+            record.in_progress = true;
+            record.requirement = Some(creation.request.accessibility_requirements.clone());
+        });
+    }
+
+    async fn mutable_parameters(&self, class: &str) -> Result<BTreeMap<String, String>, EffectError> {
+        if class.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let missing =
+            || EffectError::refused(format!("volumeattributesclass.storage.k8s.io \"{class}\" not found"));
+        let class = self.effects.get_live::<VolumeAttributesClass>("", class).await?.ok_or_else(missing)?;
+        if class.driver_name != self.settings.driver {
+            return Err(EffectError::refused(format!(
+                "VolumeAttributesClass \"{}\" is for driver {}, not {}",
+                class.name(),
+                class.driver_name,
+                self.settings.driver
+            )));
+        }
+        Ok(class.parameters.unwrap_or_default())
+    }
+
+    /// The volume exists, so this is repeated for ever; one that is there already is ours by name.
+    pub(super) async fn save(&self, seen: &Claim) -> Result<(), EffectError> {
+        let Some(object) = &seen.attempt.unsaved else { return Ok(()) };
+        match self.effects.create(object.as_ref()).await {
+            Err(error) if error.conflict() => {
+                if let Some(there) = self.effects.get_live::<PersistentVolume>("", object.name()).await? {
+                    self.volumes.note(there);
+                }
+            }
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        self.memory.forget_claim(seen.object.uid());
+        if seen.exists {
+            let text = format!("Successfully provisioned volume {}", object.name());
+            self.recorder.normal(seen.object.as_ref(), "ProvisioningSucceeded", text);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn discard(
+        &self,
+        seen: &Claim,
+        handle: String,
+        secret: Option<SecretReference>,
+    ) -> Result<(), EffectError> {
+        let secrets = self.secrets(secret.as_ref()).await?;
+        self.delete_volume(seen.object.as_ref(), handle, secrets).await?;
+        self.memory.change(seen.object.uid(), |record| record.undersized = None);
+        let (got, wanted) = seen.attempt.undersized.as_ref().map_or((0, 0), |u| (u.got, u.wanted));
+        let text = format!("created volume capacity {got} less than requested capacity {wanted}");
+        Err(EffectError::refused(text))
+    }
+
+    /// Takes the node back from the claim; the scheduler then chooses again.
+    pub(super) async fn reschedule(&self, seen: &Claim, why: &Why) -> Result<(), EffectError> {
+        self.tell_failure(&seen.object, &why.to_string());
+        let mut claim = seen.object.as_ref().clone();
+        let annotations = claim.metadata.annotations.get_or_insert_default();
+        annotations.remove(keys::SELECTED_NODE);
+        annotations.remove(keys::SELECTED_NODE_ALPHA);
+        self.effects.replace(Part::Main, &claim).await?;
+        self.memory.forget_claim(claim.uid());
+        Ok(())
+    }
+
+    pub(super) fn tell_populator(&self, seen: &Claim) {
+        let text = "Assuming an external populator will provision the volume";
+        self.ports.recorder(super::super::run::COMPONENT).normal(seen.object.as_ref(), "Provisioning", text);
+        self.memory.change(seen.object.uid(), |record| record.told_populator = true);
+    }
+
+    pub(in super::super) fn tell_failure(&self, claim: &PersistentVolumeClaim, error: &str) {
+        let class = volume::claim_class(claim).unwrap_or_default();
+        let text = format!("failed to provision volume with StorageClass \"{class}\": {error}");
+        self.recorder.warning(claim, "ProvisioningFailed", text);
+    }
+}

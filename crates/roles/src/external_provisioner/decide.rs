@@ -1,0 +1,23 @@
+//! The behaviour: claims get volumes, released volumes go.
+
+mod claim;
+mod object;
+pub(super) mod parameters;
+pub(super) mod template;
+pub(super) mod topology;
+mod volume;
+
+use bowline_machinery::Step;
+
+use super::world::{Action, Observed, Why};
+
+pub use claim::{selected_node, volume_name, wanted_from};
+pub use object::persistent_volume;
+pub use volume::ours;
+
+pub fn decide(seen: &Observed) -> Step<Action, Why> {
+    match seen {
+        Observed::Claim(seen) => claim::decide(seen),
+        Observed::Volume(seen) => volume::decide(seen),
+    }
+}

@@ -1,0 +1,186 @@
+//! From a claim to CreateVolume.
+
+use bowline_api::volume::{BLOCK, claim_access_modes, claim_mode, claim_volume, requested_bytes};
+use bowline_api::{Meta, PersistentVolumeClaim, StorageClass, keys, volume};
+use bowline_machinery::{Step, capability};
+use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequirement, VolumeCapability};
+
+use super::super::world::{Action, Claim, Creation, Settings, Why};
+use super::{parameters, topology};
+
+type Decision = Step<Action, Why>;
+
+/// Kinds of data sources that a provisioner handles; all others belong to populators.
+const SOURCES: [&str; 2] = ["VolumeSnapshot", "PersistentVolumeClaim"];
+
+pub fn decide(seen: &Claim) -> Decision {
+    let attempt = &seen.attempt;
+    // What exists in the backend comes first, whatever has become of the claim.
+    if attempt.unsaved.is_some() {
+        return Step::Do(Action::Save);
+    }
+    if let Some(made) = &attempt.undersized {
+        return Step::Do(Action::Discard { handle: made.handle.clone(), secret: made.secret.clone() });
+    }
+    if !claim_volume(&seen.object).is_empty() || wanted_from(&seen.object) != Some(&seen.settings.driver) {
+        return Step::Done;
+    }
+    let Some(class) = &seen.class else {
+        let name = volume::claim_class(&seen.object).unwrap_or_default();
+        return Step::Wait(Why::ClassMissing(name.to_owned()));
+    };
+    let selected = selected_node(&seen.object);
+    if volume::waits_for_consumer(class) && selected.is_none() {
+        return Step::Wait(Why::NoNodeSelected);
+    }
+    if seen.volume_exists || class.provisioner != seen.settings.driver {
+        return Step::Done;
+    }
+    if attempt.slow {
+        return Step::Wait(Why::Slow);
+    }
+    if let (Some(text), true) = (&attempt.exhausted, seen.exists && selected.is_some()) {
+        return Step::Do(Action::Reschedule(Why::Exhausted(text.clone())));
+    }
+    match creation(seen, class) {
+        Ok(creation) => Step::Do(Action::Create(Box::new(creation))),
+        Err(why @ Why::Populator(_)) if attempt.told_populator => Step::Wait(why),
+        Err(Why::Populator(_)) => Step::Do(Action::TellPopulator),
+        // An unanswered call must not be given up for another node.
+        Err(why @ Why::NodeMissing(_)) if seen.exists && !attempt.in_progress => {
+            Step::Do(Action::Reschedule(why))
+        }
+        Err(why) => Step::Do(Action::Refuse(why)),
+    }
+}
+
+/// The provisioner that a claim is waiting for.
+pub fn wanted_from(claim: &PersistentVolumeClaim) -> Option<&str> {
+    claim.annotation(keys::STORAGE_PROVISIONER).or_else(|| claim.annotation(keys::STORAGE_PROVISIONER_BETA))
+}
+
+/// The node that the scheduler chose.
+pub fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let named = |key| claim.annotation(key).filter(|node| !node.is_empty());
+    named(keys::SELECTED_NODE).or_else(|| named(keys::SELECTED_NODE_ALPHA))
+}
+
+/// Derived from the UID, so that every repeat means the same volume (PROV-1).
+pub fn volume_name(settings: &Settings, claim: &PersistentVolumeClaim) -> String {
+    let uid = match settings.volume_name_uuid_length {
+        None => claim.uid().to_owned(),
+        Some(length) => claim.uid().chars().filter(|c| *c != '-').take(length).collect(),
+    };
+    format!("{}-{uid}", settings.volume_name_prefix)
+}
+
+/// All checks before the call, in upstream's order, and the call itself.
+fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
+    let (settings, claim) = (seen.settings.as_ref(), seen.object.as_ref());
+    let none = Default::default();
+    let given = class.parameters.as_ref().unwrap_or(&none);
+    check_source(claim)?;
+    check_driver(settings, claim)?;
+    if claim.spec.as_ref().is_some_and(|spec| spec.selector.is_some()) {
+        return Err(invalid("claim Selector is not supported"));
+    }
+    if settings.volume_name_prefix.is_empty() || claim.uid().is_empty() {
+        return Err(invalid("volume name prefix and claim UID must not be empty"));
+    }
+    let name = volume_name(settings, claim);
+    let fs_type = match parameters::fs_type(given).map_err(Why::Invalid)? {
+        Some(fs_type) => fs_type,
+        None => settings.default_fstype.clone(),
+    };
+    let volume_capabilities = capabilities(settings, claim, class, &fs_type)?;
+    let required_bytes = requested_bytes(claim).map_err(|error| Why::Invalid(error.to_string()))?;
+    let accessibility_requirements = requirement(seen, class)?;
+    let names = parameters::Names {
+        volume: &name,
+        claim_namespace: claim.namespace(),
+        claim_name: claim.name(),
+        annotations: claim.metadata.annotations.as_ref(),
+    };
+    let secrets = parameters::secrets(given, &names).map_err(Why::Invalid)?;
+    let mut parameters = parameters::for_driver(given).map_err(Why::Invalid)?;
+    if settings.extra_create_metadata {
+        parameters.insert(keys::CLAIM_NAME_PARAMETER.into(), claim.name().into());
+        parameters.insert(keys::CLAIM_NAMESPACE_PARAMETER.into(), claim.namespace().into());
+        parameters.insert(keys::VOLUME_NAME_PARAMETER.into(), name.clone());
+    }
+    let request = CreateVolumeRequest {
+        name,
+        capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
+        volume_capabilities,
+        parameters,
+        accessibility_requirements,
+        ..CreateVolumeRequest::default()
+    };
+    let attributes_class = volume::claim_attributes_class(claim).to_owned();
+    Ok(Creation { request, secrets, fs_type, attributes_class })
+}
+
+fn check_source(claim: &PersistentVolumeClaim) -> Result<(), Why> {
+    let Some(spec) = &claim.spec else { return Ok(()) };
+    let source = spec.data_source.as_ref().map(|s| s.kind.clone());
+    let reference = spec.data_source_ref.as_ref().map(|s| s.kind.clone());
+    match source.or(reference) {
+        None => Ok(()),
+        Some(kind) if SOURCES.contains(&kind.as_str()) => Err(Why::Invalid(format!(
+            "data source of kind {kind} is not supported yet: create the claim without one"
+        ))),
+        Some(kind) => Err(Why::Populator(kind)),
+    }
+}
+
+fn check_driver(settings: &Settings, claim: &PersistentVolumeClaim) -> Result<(), Why> {
+    if !settings.creates {
+        return Err(invalid("CSI driver does not support dynamic provisioning of volumes"));
+    }
+    if !volume::claim_attributes_class(claim).is_empty() && !settings.modifies {
+        return Err(invalid("CSI driver does not support VolumeAttributesClass"));
+    }
+    Ok(())
+}
+
+/// One capability per access mode: the driver sees each of them.
+fn capabilities(
+    settings: &Settings,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+    fs_type: &str,
+) -> Result<Vec<VolumeCapability>, Why> {
+    let options = class.mount_options.as_deref().unwrap_or_default();
+    let capability = |mode: &String| {
+        let mode = capability::access_mode(std::slice::from_ref(mode), settings.single_node)?;
+        Ok(if claim_mode(claim) == BLOCK {
+            capability::block(mode)
+        } else {
+            capability::mount(mode, fs_type, options)
+        })
+    };
+    claim_access_modes(claim).iter().map(capability).collect::<Result<_, String>>().map_err(Why::Invalid)
+}
+
+/// The topology that was sent with an unanswered call, or the one that fits now.
+fn requirement(seen: &Claim, class: &StorageClass) -> Result<Option<TopologyRequirement>, Why> {
+    if let Some(sent) = &seen.attempt.requirement {
+        return Ok(sent.clone());
+    }
+    if !seen.settings.topology {
+        return Ok(None);
+    }
+    let request = topology::Request {
+        driver: &seen.settings.driver,
+        claim: seen.object.name(),
+        selected: selected_node(&seen.object),
+        allowed: class.allowed_topologies.as_deref().unwrap_or_default(),
+        strict: seen.settings.strict_topology,
+        immediate: seen.settings.immediate_topology,
+    };
+    topology::requirement(&request, &seen.cluster)
+}
+
+fn invalid(text: &str) -> Why {
+    Why::Invalid(text.to_owned())
+}

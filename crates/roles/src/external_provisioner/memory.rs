@@ -1,0 +1,87 @@
+//! What this process knows of its own calls. Losing it costs a repeated call, except in the window that `mod.rs` names.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim};
+use bowline_proto::csi::v1::TopologyRequirement;
+use jiff::Timestamp;
+
+use super::world::{Attempt, Undersized};
+
+/// One claim's calls.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Record {
+    /// The claim as it was when CreateVolume was sent: it may be deleted before the answer comes.
+    pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
+    pub(super) in_progress: bool,
+    pub(super) requirement: Option<Option<TopologyRequirement>>,
+    pub(super) unsaved: Option<Arc<PersistentVolume>>,
+    pub(super) undersized: Option<Undersized>,
+    pub(super) exhausted: Option<String>,
+    /// Until when, and for which class, the request counts as invalid.
+    pub(super) slow: Option<(Timestamp, String)>,
+    pub(super) told_populator: bool,
+}
+
+impl Record {
+    /// Whether a volume exists or may exist.
+    pub(super) fn pending(&self) -> bool {
+        self.in_progress || self.unsaved.is_some() || self.undersized.is_some()
+    }
+
+    /// The driver has given its last word: nothing is under way any more.
+    pub(super) fn settle(&mut self) {
+        (self.in_progress, self.requirement) = (false, None);
+    }
+
+    pub(super) fn attempt(&self, now: Timestamp, class_uid: Option<&str>) -> Attempt {
+        let slow = |(until, uid): &(Timestamp, String)| now < *until && class_uid == Some(uid);
+        Attempt {
+            in_progress: self.in_progress,
+            requirement: self.requirement.clone(),
+            unsaved: self.unsaved.clone(),
+            undersized: self.undersized.clone(),
+            exhausted: self.exhausted.clone(),
+            slow: self.slow.as_ref().is_some_and(slow),
+            told_populator: self.told_populator,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Memory {
+    claims: Mutex<BTreeMap<String, Record>>,
+    /// Volumes whose DeleteVolume succeeded: name → UID.
+    deleted: Mutex<BTreeMap<String, String>>,
+}
+
+impl Memory {
+    pub(super) fn claim(&self, uid: &str) -> Record {
+        lock(&self.claims).get(uid).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn change(&self, uid: &str, change: impl FnOnce(&mut Record)) {
+        change(lock(&self.claims).entry(uid.to_owned()).or_default());
+    }
+
+    pub(super) fn forget_claim(&self, uid: &str) {
+        lock(&self.claims).remove(uid);
+    }
+
+    pub(super) fn deleted(&self, volume: &PersistentVolume) -> bool {
+        lock(&self.deleted).get(volume.name()).is_some_and(|uid| uid == volume.uid())
+    }
+
+    pub(super) fn note_deleted(&self, volume: &PersistentVolume) {
+        lock(&self.deleted).insert(volume.name().to_owned(), volume.uid().to_owned());
+    }
+
+    pub(super) fn forget_volume(&self, name: &str) {
+        lock(&self.deleted).remove(name);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,254 @@
+//! Flags, watches and the queue.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::volume::{RELEASED, claim_volume, volume_phase};
+use bowline_api::{CSINode, Meta, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use bowline_api::{VolumeAttachment, volume};
+use bowline_machinery::capability::SingleNode;
+use bowline_machinery::csi::Driver;
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::reconcile::reconcile;
+use bowline_machinery::{
+    Cache, Change, EffectError, Effects, Identity, Keyed, Ports, Queue, Recorder, RunError, Step, Verdict,
+    flags,
+};
+use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
+use bowline_proto::csi::v1::plugin_capability::service::Type as Service;
+use clap::ArgAction;
+
+use super::decide::{decide, ours, wanted_from};
+use super::memory::Memory;
+use super::world::{Action, Key, Observed, Settings, Why};
+use crate::indexes;
+
+/// Upstream's name in the journal, and in the events about populators.
+pub(super) const COMPONENT: &str = "external-provisioner";
+
+/// Flags with upstream's names and defaults.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Flags {
+    /// Socket of the CSI driver
+    #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
+    pub csi_address: PathBuf,
+    /// Deadline of each CSI call
+    #[arg(long, default_value = "10s", value_parser = flags::duration)]
+    pub timeout: Duration,
+    /// Claims, and as many volumes, worked on at once
+    #[arg(long, default_value_t = 100)]
+    pub worker_threads: usize,
+    /// First delay after a failure; doubled with each further one
+    #[arg(long, default_value = "1s", value_parser = flags::duration)]
+    pub retry_interval_start: Duration,
+    /// Longest delay between two attempts
+    #[arg(long, default_value = "5m", value_parser = flags::duration)]
+    pub retry_interval_max: Duration,
+    /// Names of volumes begin with this and a dash
+    #[arg(long, default_value = "pvc")]
+    pub volume_name_prefix: String,
+    /// Characters of the claim's UID in the name, dashes removed; -1 is all of it, as it is
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    pub volume_name_uuid_length: i64,
+    /// Offer the driver the selected node's topology only
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub strict_topology: bool,
+    /// Offer the whole cluster's topology for volumes that bind immediately
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub immediate_topology: bool,
+    /// Tell the driver the names of claim and volume
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub extra_create_metadata: bool,
+    /// Mark volumes of ReadOnlyMany claims as read-only
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub controller_publish_readonly: bool,
+    /// Filesystem of volumes whose class names none
+    #[arg(long, default_value = "")]
+    pub default_fstype: String,
+    /// Name of this machine or pod in events
+    #[arg(long, env = "HOSTNAME", default_value = "localhost", hide = true)]
+    pub hostname: String,
+}
+
+/// The role, as its steps see it.
+pub(super) struct Provisioner {
+    pub(super) ports: Ports,
+    pub(super) flags: Flags,
+    pub(super) effects: Effects,
+    pub(super) recorder: Recorder,
+    pub(super) driver: Driver,
+    pub(super) settings: Arc<Settings>,
+    pub(super) claims: Cache<PersistentVolumeClaim>,
+    pub(super) volumes: Cache<PersistentVolume>,
+    pub(super) classes: Cache<StorageClass>,
+    pub(super) attachments: Cache<VolumeAttachment>,
+    pub(super) csi_nodes: Cache<CSINode>,
+    pub(super) nodes: Cache<Node>,
+    pub(super) memory: Memory,
+}
+
+/// Makes and deletes the volumes of one driver until stopped.
+pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
+    let effects = ports.effects(COMPONENT);
+    let driver = Driver::at(&ports.host, &flags.csi_address);
+    let identity = Identity::ask(&driver, &effects, flags.timeout, &ports.stop).await;
+    let identity =
+        identity.map_err(|source| RunError::Effect { what: "ask the CSI driver who it is", source })?;
+    let Some(identity) = identity else { return Ok(()) };
+    let role = Arc::new(Provisioner::new(ports.clone(), flags, effects, driver, &identity));
+
+    let backoff = Backoff { start: role.flags.retry_interval_start, max: role.flags.retry_interval_max };
+    let queue = Queue::new(backoff);
+    role.watch(&queue);
+    role.claims.synced().await;
+    role.volumes.synced().await;
+    role.classes.synced().await;
+    role.attachments.synced().await;
+    if role.settings.topology {
+        role.csi_nodes.synced().await;
+        role.nodes.synced().await;
+    }
+    tracing::info!(driver = identity.name, topology = role.settings.topology, "external-provisioner started");
+    let workers = role.flags.worker_threads.max(1) * 2;
+    let work = move |key: Key| {
+        let role = role.clone();
+        async move { role.work(&key).await }
+    };
+    queue.run(workers, ports.stop.clone(), work).await;
+    Ok(())
+}
+
+fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
+    let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
+    let (now, number) = (ports.host.clock.now(), ports.host.random.next_u64() % 10_000);
+    Settings {
+        driver: identity.name.clone(),
+        creates: identity.can(Rpc::CreateDeleteVolume),
+        modifies: identity.can(Rpc::ModifyVolume),
+        topology: identity.has(Service::VolumeAccessibilityConstraints),
+        single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
+        identity: format!("{}-{number}-{}", now.as_millisecond(), identity.name),
+        volume_name_prefix: flags.volume_name_prefix.clone(),
+        volume_name_uuid_length: usize::try_from(flags.volume_name_uuid_length).ok(),
+        strict_topology: flags.strict_topology,
+        immediate_topology: flags.immediate_topology,
+        extra_create_metadata: flags.extra_create_metadata,
+        controller_publish_readonly: flags.controller_publish_readonly,
+        default_fstype: flags.default_fstype.clone(),
+    }
+}
+
+impl Provisioner {
+    fn new(ports: Ports, flags: Flags, effects: Effects, driver: Driver, identity: &Identity) -> Self {
+        let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
+        Self {
+            settings: Arc::new(settings(&ports, &flags, identity)),
+            recorder: ports.recorder(source),
+            claims: ports.informers.of(),
+            volumes: ports.informers.of(),
+            classes: ports.informers.of(),
+            attachments: ports.informers.of(),
+            csi_nodes: ports.informers.of(),
+            nodes: ports.informers.of(),
+            memory: Memory::default(),
+            ports,
+            flags,
+            effects,
+            driver,
+        }
+    }
+
+    async fn work(&self, key: &Key) -> Verdict {
+        match (reconcile(self, key).await, key) {
+            (Verdict::Done, Key::Claim(uid)) => self.rest(uid).map_or(Verdict::Done, Verdict::After),
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// How long a request that the driver called invalid still rests.
+    fn rest(&self, uid: &str) -> Option<Duration> {
+        let (until, _) = self.memory.claim(uid).slow?;
+        Duration::try_from(until.duration_since(self.ports.host.clock.now())).ok().filter(|d| !d.is_zero())
+    }
+
+    fn watch(self: &Arc<Self>, queue: &Queue<Key>) {
+        indexes::claims(&self.claims);
+        indexes::attachments(&self.attachments);
+        let (role, wake) = (self.clone(), queue.clone());
+        self.claims.on_change(move |change| role.claim_changed(change, &wake));
+        let (role, wake) = (self.clone(), queue.clone());
+        self.volumes.on_change(move |change| role.volume_changed(change, &wake));
+        let (role, wake) = (self.clone(), queue.clone());
+        self.classes.on_change(move |change| role.class_changed(change, &wake));
+        let wake = queue.clone();
+        self.attachments.on_change(move |change| {
+            // The last attachment may have been what kept a volume from being deleted.
+            let gone = change.latest().filter(|_| change.new.is_none());
+            if let Some(volume) = gone.and_then(|a| volume::attachment_volume(a)) {
+                wake.add(Key::Volume(volume.to_owned()));
+            }
+        });
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Queue<Key>) {
+        let Some(claim) = change.latest() else { return };
+        if wanted_from(claim) == Some(&self.settings.driver) {
+            queue.add(Key::Claim(claim.uid().to_owned()));
+        }
+    }
+
+    fn volume_changed(&self, change: &Change<PersistentVolume>, queue: &Queue<Key>) {
+        if let Some(volume) = change.latest().filter(|volume| ours(&self.settings.driver, volume)) {
+            queue.add(Key::Volume(volume.name().to_owned()));
+        }
+    }
+
+    fn class_changed(&self, change: &Change<StorageClass>, queue: &Queue<Key>) {
+        let Some(class) = &change.new else { return };
+        let waiting = self.claims.indexed(indexes::CLAIMS_OF_CLASS, class.name()).into_iter();
+        waiting
+            .filter(|c| claim_volume(c).is_empty() && wanted_from(c) == Some(&self.settings.driver))
+            .for_each(|claim| queue.add(Key::Claim(claim.uid().to_owned())));
+    }
+}
+
+#[async_trait]
+impl Keyed for Provisioner {
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(self.see(key))
+    }
+    fn decide(&self, seen: &Observed) -> Step<Action, Why> {
+        decide(seen)
+    }
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        self.perform(action, seen).await
+    }
+    async fn failed(&self, key: &Key, error: &EffectError) {
+        match key {
+            Key::Claim(uid) => {
+                let record = self.memory.claim(uid);
+                // A volume that waits to be saved was provisioned well.
+                let claim = self.claim(uid).or(record.claim).filter(|_| record.unsaved.is_none());
+                if let Some(claim) = claim {
+                    self.tell_failure(&claim, &error.message);
+                }
+            }
+            Key::Volume(name) => {
+                let released = |volume: &Arc<PersistentVolume>| volume_phase(volume) == RELEASED;
+                if let Some(volume) = self.volumes.named(name).filter(released) {
+                    self.recorder.warning(volume.as_ref(), "VolumeFailedDelete", error.message.clone());
+                }
+            }
+        }
+    }
+}

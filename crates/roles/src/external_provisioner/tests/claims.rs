@@ -1,0 +1,315 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_api::{CSINode, Meta, PersistentVolume, PersistentVolumeClaim, StorageClass, build, keys};
+use bowline_machinery::Step;
+use bowline_proto::csi::v1::volume_capability::AccessType;
+use k8s_openapi::api::core::v1::{TypedLocalObjectReference, TypedObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use proptest::prelude::*;
+
+use super::super::decide::{decide, volume_name};
+use super::super::world::{Action, Attempt, Claim, Cluster, Creation, Observed, Settings, Undersized, Why};
+use super::{DRIVER, settings, shared};
+
+type Decision = Step<Action, Why>;
+
+fn pending() -> PersistentVolumeClaim {
+    let mut claim = build::claim("data").class("fast").build();
+    claim.metadata.uid = Some("u-1".into());
+    claim.set_annotation(keys::STORAGE_PROVISIONER, DRIVER);
+    claim
+}
+
+fn seen() -> Claim {
+    Claim {
+        settings: shared(settings()),
+        object: Arc::new(pending()),
+        exists: true,
+        class: Some(Arc::new(build::class("fast", DRIVER).build())),
+        volume_exists: false,
+        cluster: Cluster::default(),
+        attempt: Attempt::default(),
+    }
+}
+
+impl Claim {
+    fn claim(mut self, change: impl FnOnce(&mut PersistentVolumeClaim)) -> Self {
+        change(Arc::make_mut(&mut self.object));
+        self
+    }
+    fn class(self, class: StorageClass) -> Self {
+        Self { class: Some(Arc::new(class)), ..self }
+    }
+    fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
+    }
+    fn attempt(mut self, change: impl FnOnce(&mut Attempt)) -> Self {
+        change(&mut self.attempt);
+        self
+    }
+    fn on_node(self, node: &str) -> Self {
+        self.claim(|claim| claim.set_annotation(keys::SELECTED_NODE, node))
+    }
+    fn delayed(self) -> Self {
+        self.class(build::class("fast", DRIVER).wait_for_consumer().build())
+    }
+    fn gone(self) -> Self {
+        Self { exists: false, ..self }
+    }
+}
+
+fn decision(seen: &Claim) -> Decision {
+    decide(&Observed::Claim(Box::new(seen.clone())))
+}
+
+fn creation(seen: &Claim) -> Option<Creation> {
+    match decision(seen) {
+        Step::Do(Action::Create(creation)) => Some(*creation),
+        Step::Do(_) | Step::Wait(_) | Step::Done => None,
+    }
+}
+
+fn provisioner(claim: &mut PersistentVolumeClaim, key: &str, value: &str) {
+    claim.metadata.annotations = Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+}
+
+#[test]
+fn states_that_end_without_a_call() {
+    let class_missing = Claim { class: None, ..seen() };
+    let made = Claim { volume_exists: true, ..seen() };
+    let foreign = || build::class("fast", "other.example").build();
+    let beta =
+        |c: &mut PersistentVolumeClaim| provisioner(c, keys::STORAGE_PROVISIONER_BETA, "other.example");
+    let no_driver = |c: &mut PersistentVolumeClaim| c.metadata.annotations = None;
+    let bound = |c: &mut PersistentVolumeClaim| c.spec.as_mut().unwrap().volume_name = Some("pv-1".into());
+    let other = |c: &mut PersistentVolumeClaim| provisioner(c, keys::STORAGE_PROVISIONER, "other.example");
+    let empty_node = |c: &mut PersistentVolumeClaim| c.set_annotation(keys::SELECTED_NODE, "");
+    let table: [(&str, Claim, Decision); 10] = [
+        ("bound", seen().claim(bound), Step::Done),
+        ("no provisioner yet", seen().claim(no_driver), Step::Done),
+        ("another driver's", seen().claim(other), Step::Done),
+        ("another driver's, older key", seen().claim(beta), Step::Done),
+        ("class missing", class_missing, Step::Wait(Why::ClassMissing("fast".into()))),
+        ("waits for the scheduler", seen().delayed(), Step::Wait(Why::NoNodeSelected)),
+        ("empty node", seen().delayed().claim(empty_node), Step::Wait(Why::NoNodeSelected)),
+        ("volume is there", made, Step::Done),
+        ("class is another driver's now", seen().class(foreign()), Step::Done),
+        ("called invalid", seen().attempt(|a| a.slow = true), Step::Wait(Why::Slow)),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(decision(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn claims_that_get_a_volume() {
+    let older = |c: &mut PersistentVolumeClaim| provisioner(c, keys::STORAGE_PROVISIONER_BETA, DRIVER);
+    let alpha = |c: &mut PersistentVolumeClaim| c.set_annotation(keys::SELECTED_NODE_ALPHA, "n");
+    let deleting = |c: &mut PersistentVolumeClaim| {
+        c.metadata.deletion_timestamp = Some(serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap());
+    };
+    let table = [
+        ("immediate", seen()),
+        ("older key", seen().claim(older)),
+        ("node selected", seen().delayed().on_node("n")),
+        ("node selected, older key", seen().delayed().claim(alpha)),
+        ("being deleted", seen().claim(deleting)),
+        ("deleted while the call hung", seen().gone().attempt(|a| a.in_progress = true)),
+    ];
+    for (name, seen) in table {
+        let creation = creation(&seen).unwrap_or_else(|| panic!("{name}: {:?}", decision(&seen)));
+        assert_eq!(creation.request.name, "pvc-u-1", "{name}");
+        assert_eq!(creation.request.capacity_range.unwrap().required_bytes, 1 << 30, "{name}");
+    }
+}
+
+#[test]
+fn what_was_made_comes_first() {
+    let volume = Some(Arc::new(PersistentVolume::default()));
+    let small = Undersized { handle: "v".into(), secret: None, got: 1, wanted: 2 };
+    let discard = Step::Do(Action::Discard { handle: "v".into(), secret: None });
+    let table: [(&str, Claim, Decision); 4] = [
+        ("made", seen().attempt(|a| a.unsaved = volume.clone()), Step::Do(Action::Save)),
+        ("made, claim gone", seen().gone().attempt(|a| a.unsaved = volume.clone()), Step::Do(Action::Save)),
+        ("too small", seen().attempt(|a| a.undersized = Some(small.clone())), discard.clone()),
+        ("too small, claim gone", seen().gone().attempt(|a| a.undersized = Some(small)), discard),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(decision(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn another_node_is_asked_for() {
+    let full = || seen().delayed().on_node("n").attempt(|a| a.exhausted = Some("full".into()));
+    assert_eq!(decision(&full()), Step::Do(Action::Reschedule(Why::Exhausted("full".into()))));
+    assert!(creation(&full().gone()).is_some(), "nobody is there to choose another");
+
+    let unregistered = || seen().delayed().on_node("n").settings(|s| s.topology = true);
+    let missing = || Why::NodeMissing("n".into());
+    assert_eq!(decision(&unregistered()), Step::Do(Action::Reschedule(missing())));
+    let hung = unregistered().attempt(|a| a.in_progress = true);
+    assert_eq!(decision(&hung), Step::Do(Action::Refuse(missing())), "an unanswered call is not given up");
+    let repeated = hung.attempt(|a| a.requirement = Some(None));
+    assert!(creation(&repeated).is_some(), "a repeat sends what was sent, though the node is gone");
+
+    let mut node = CSINode::default();
+    node.metadata.name = Some("n".into());
+    let no_keys =
+        Claim { cluster: Cluster { csi_nodes: vec![Arc::new(node)], nodes: vec![] }, ..unregistered() };
+    assert!(matches!(decision(&no_keys), Step::Do(Action::Refuse(Why::Invalid(_)))));
+}
+
+#[test]
+fn refused_before_any_call() {
+    let source = |kind: &str, group: &str| TypedLocalObjectReference {
+        kind: kind.into(),
+        name: "s".into(),
+        api_group: Some(group.into()),
+    };
+    let snapshot = source("VolumeSnapshot", "snapshot.storage.k8s.io");
+    let with_source =
+        |s: TypedLocalObjectReference| seen().claim(|c| c.spec.as_mut().unwrap().data_source = Some(s));
+    let reference =
+        TypedObjectReference { kind: "PersistentVolumeClaim".into(), name: "s".into(), ..Default::default() };
+    let modes = |modes: &[&str]| {
+        let modes = modes.iter().map(ToString::to_string).collect();
+        seen().claim(|c| c.spec.as_mut().unwrap().access_modes = Some(modes))
+    };
+    let class =
+        |key: &str, value: &str| seen().class(build::class("fast", DRIVER).parameter(key, value).build());
+    let twice = build::class("fast", DRIVER).fs_type("ext4").parameter("FsType", "xfs").build();
+    let vac = |c: &mut PersistentVolumeClaim| {
+        c.spec.as_mut().unwrap().volume_attributes_class_name = Some("gold".into());
+    };
+    let table = [
+        ("snapshot", with_source(snapshot), "not supported yet"),
+        (
+            "clone",
+            seen().claim(|c| c.spec.as_mut().unwrap().data_source_ref = Some(reference)),
+            "not supported yet",
+        ),
+        ("driver cannot", seen().settings(|s| s.creates = false), "does not support dynamic provisioning"),
+        ("attributes class", seen().claim(vac), "does not support VolumeAttributesClass"),
+        (
+            "selector",
+            seen().claim(|c| c.spec.as_mut().unwrap().selector = Some(LabelSelector::default())),
+            "Selector",
+        ),
+        ("no prefix", seen().settings(|s| s.volume_name_prefix.clear()), "prefix"),
+        ("two filesystems", seen().class(twice), "both"),
+        ("unknown mode", modes(&["ReadSometimes"]), "access mode"),
+        ("unknown parameter", class("csi.storage.k8s.io/colour", "red"), "unknown parameter key"),
+        ("half a secret", class("csi.storage.k8s.io/provisioner-secret-name", "s"), "together"),
+    ];
+    for (name, seen, part) in table {
+        match decision(&seen) {
+            Step::Do(Action::Refuse(Why::Invalid(text))) => assert!(text.contains(part), "{name}: {text}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn populators_are_left_alone() {
+    let source = TypedLocalObjectReference { kind: "Hello".into(), name: "h".into(), ..Default::default() };
+    let seen = seen().claim(|c| c.spec.as_mut().unwrap().data_source = Some(source));
+    assert_eq!(decision(&seen), Step::Do(Action::TellPopulator));
+    let told = seen.attempt(|a| a.told_populator = true);
+    assert_eq!(decision(&told), Step::Wait(Why::Populator("Hello".into())));
+}
+
+#[test]
+fn capabilities_of_the_request() {
+    let spec = |c: &mut PersistentVolumeClaim| {
+        let spec = c.spec.as_mut().unwrap();
+        spec.access_modes = Some(vec!["ReadOnlyMany".into(), "ReadWriteOnce".into()]);
+    };
+    let class = build::class("fast", DRIVER).fs_type("xfs").parameter("tier", "gold");
+    let mut class = class.build();
+    class.mount_options = Some(vec!["noatime".into()]);
+    let two = creation(&seen().claim(spec).class(class.clone())).unwrap();
+    assert_eq!(two.request.volume_capabilities.len(), 2, "one per access mode");
+    assert_eq!(two.request.parameters, BTreeMap::from([("tier".to_owned(), "gold".to_owned())]));
+    match &two.request.volume_capabilities[0].access_type {
+        Some(AccessType::Mount(mount)) => {
+            assert_eq!(
+                (mount.fs_type.as_str(), mount.mount_flags.as_slice()),
+                ("xfs", &["noatime".to_owned()][..])
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let block = |c: &mut PersistentVolumeClaim| c.spec.as_mut().unwrap().volume_mode = Some("Block".into());
+    let block = creation(&seen().claim(block).class(class)).unwrap();
+    assert!(matches!(block.request.volume_capabilities[0].access_type, Some(AccessType::Block(_))));
+    let told = creation(&seen().settings(|s| s.extra_create_metadata = true)).unwrap();
+    assert_eq!(told.request.parameters.get(keys::CLAIM_NAME_PARAMETER).map(String::as_str), Some("data"));
+}
+
+#[test]
+fn names_are_derived() {
+    let mut claim = pending();
+    claim.metadata.uid = Some("12ab-34cd".into());
+    assert_eq!(volume_name(&settings(), &claim), "pvc-12ab-34cd");
+    let short = Settings { volume_name_uuid_length: Some(6), volume_name_prefix: "x".into(), ..settings() };
+    assert_eq!(volume_name(&short, &claim), "x-12ab34");
+}
+
+prop_compose! {
+    fn any_claim()(
+        (exists, delayed, selected, topology, volume_exists) in any::<(bool, bool, bool, bool, bool)>(),
+        (class, ours) in any::<(bool, bool)>(),
+        (in_progress, sent, slow, told_populator) in any::<(bool, bool, bool, bool)>(),
+        (unsaved, undersized, exhausted) in any::<(bool, bool, bool)>(),
+    ) -> Claim {
+        let mut seen = Claim { exists, volume_exists, ..seen() }.settings(|s| s.topology = topology);
+        if delayed {
+            seen = seen.delayed();
+        }
+        if selected {
+            seen = seen.on_node("n");
+        }
+        if !class {
+            seen.class = None;
+        }
+        if !ours {
+            seen = seen.claim(|c| c.metadata.annotations = None);
+        }
+        let small = Undersized { handle: "v".into(), secret: None, got: 1, wanted: 2 };
+        seen.attempt(|a| {
+            a.in_progress = in_progress;
+            a.requirement = (in_progress && sent).then_some(None);
+            a.slow = slow;
+            a.told_populator = told_populator;
+            a.unsaved = unsaved.then(Arc::default);
+            a.undersized = undersized.then_some(small);
+            a.exhausted = exhausted.then(|| "full".into());
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_call_for_a_claim_has_the_same_name(seen in any_claim()) {
+        if let Some(creation) = creation(&seen) {
+            prop_assert_eq!(creation.request.name, "pvc-u-1", "PROV-1: {:?}", seen);
+            prop_assert!(!seen.volume_exists && seen.attempt.unsaved.is_none(), "PROV-1: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn what_exists_is_never_forgotten(seen in any_claim()) {
+        let decision = decision(&seen);
+        if seen.attempt.unsaved.is_some() {
+            prop_assert_eq!(decision, Step::Do(Action::Save), "PROV-2: {:?}", seen);
+        } else if seen.attempt.undersized.is_some() {
+            prop_assert!(matches!(decision, Step::Do(Action::Discard { .. })), "PROV-2: {seen:?}");
+        } else if seen.attempt.in_progress {
+            let rescheduled = matches!(decision, Step::Do(Action::Reschedule(Why::NodeMissing(_))));
+            prop_assert!(!rescheduled, "PROV-1: an unanswered call is repeated: {seen:?}");
+        }
+    }
+}

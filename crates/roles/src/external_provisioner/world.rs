@@ -1,0 +1,195 @@
+//! What the provisioner sees and does, as plain data.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_api::{CSINode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use bowline_machinery::capability::SingleNode;
+use bowline_proto::csi::v1::{CreateVolumeRequest, TopologyRequirement};
+use k8s_openapi::api::core::v1::SecretReference;
+
+/// What this role works on: claims by UID, so that a namesake is another claim; volumes by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Claim(String),
+    Volume(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim(uid) => write!(f, "persistentvolumeclaim {uid}"),
+            Self::Volume(name) => write!(f, "persistentvolume {name}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observed {
+    Claim(Box<Claim>),
+    Volume(Box<Volume>),
+}
+
+/// The driver and the flags: fixed while the process lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub driver: String,
+    /// CREATE_DELETE_VOLUME.
+    pub creates: bool,
+    /// MODIFY_VOLUME.
+    pub modifies: bool,
+    /// VOLUME_ACCESSIBILITY_CONSTRAINTS.
+    pub topology: bool,
+    pub single_node: SingleNode,
+    /// Which process made a volume, for the volume's attributes.
+    pub identity: String,
+    pub volume_name_prefix: String,
+    pub volume_name_uuid_length: Option<usize>,
+    pub strict_topology: bool,
+    pub immediate_topology: bool,
+    pub extra_create_metadata: bool,
+    pub controller_publish_readonly: bool,
+    pub default_fstype: String,
+}
+
+/// A claim that exists, or is remembered because a volume may exist for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    pub settings: Arc<Settings>,
+    pub object: Arc<PersistentVolumeClaim>,
+    pub exists: bool,
+    pub class: Option<Arc<StorageClass>>,
+    /// Whether the volume object is there already.
+    pub volume_exists: bool,
+    pub cluster: Cluster,
+    pub attempt: Attempt,
+}
+
+/// What topology is chosen from; empty for drivers without.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cluster {
+    pub csi_nodes: Vec<Arc<CSINode>>,
+    pub nodes: Vec<Arc<Node>>,
+}
+
+/// What this process remembers of its calls for one claim.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Attempt {
+    /// CreateVolume was sent and no final answer came.
+    pub in_progress: bool,
+    /// The topology of that call: repeats must be identical.
+    pub requirement: Option<Option<TopologyRequirement>>,
+    /// Made, and its object not saved yet.
+    pub unsaved: Option<Arc<PersistentVolume>>,
+    /// Made too small: to be deleted.
+    pub undersized: Option<Undersized>,
+    /// The driver has no room at the selected node.
+    pub exhausted: Option<String>,
+    /// The driver called the request invalid a short while ago.
+    pub slow: bool,
+    pub told_populator: bool,
+}
+
+/// A volume that the driver made smaller than asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undersized {
+    pub handle: String,
+    pub secret: Option<SecretReference>,
+    pub got: i64,
+    pub wanted: i64,
+}
+
+/// A volume that may be ours to keep or delete.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Volume {
+    pub settings: Arc<Settings>,
+    pub object: Arc<PersistentVolume>,
+    pub class: Option<Arc<StorageClass>>,
+    /// A node that an attachment names, attached or not.
+    pub attached_to: Option<String>,
+    /// DeleteVolume succeeded.
+    pub deleted: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Create(Box<Creation>),
+    /// Store the object of a volume that was made.
+    Save,
+    /// Delete a volume that came out too small.
+    Discard {
+        handle: String,
+        secret: Option<SecretReference>,
+    },
+    /// Ask the scheduler for another node.
+    Reschedule(Why),
+    TellPopulator,
+    AddFinalizer,
+    RemoveFinalizer,
+    Delete {
+        handle: String,
+        secret: Option<SecretReference>,
+    },
+    DeleteObject,
+    /// Fail this attempt: people are told why and the key backs off.
+    Refuse(Why),
+}
+
+/// One CreateVolume, complete but for what must be read at the last moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Creation {
+    pub request: CreateVolumeRequest,
+    pub secrets: Secrets,
+    pub fs_type: String,
+    /// VolumeAttributesClass whose parameters go along; empty when none.
+    pub attributes_class: String,
+}
+
+/// Secrets that a class asks for, by purpose.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Secrets {
+    pub provisioner: Option<SecretReference>,
+    pub controller_publish: Option<SecretReference>,
+    pub node_stage: Option<SecretReference>,
+    pub node_publish: Option<SecretReference>,
+    pub controller_expand: Option<SecretReference>,
+    pub node_expand: Option<SecretReference>,
+    pub controller_modify: Option<SecretReference>,
+}
+
+/// Why nothing is done, or an attempt fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    ClassMissing(String),
+    NoNodeSelected,
+    /// The driver called the request invalid; it is asked again later.
+    Slow,
+    /// A populator fills this claim.
+    Populator(String),
+    /// The selected node has no CSINode.
+    NodeMissing(String),
+    Exhausted(String),
+    StillAttached {
+        volume: String,
+        node: String,
+    },
+    Invalid(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClassMissing(class) => write!(f, "storageclass.storage.k8s.io \"{class}\" not found"),
+            Self::NoNodeSelected => f.write_str("the scheduler has not selected a node yet"),
+            Self::Slow => f.write_str("the driver called the request invalid a short while ago"),
+            Self::Populator(kind) => write!(f, "data source of kind {kind} is left to a populator"),
+            Self::NodeMissing(node) => {
+                write!(f, "error generating accessibility requirements: csinode \"{node}\" not found")
+            }
+            Self::StillAttached { volume, node } => {
+                write!(f, "persistentvolume {volume} is still attached to node {node}")
+            }
+            Self::Exhausted(text) | Self::Invalid(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! kubernetes-csi/node-driver-registrar: tells the kubelet that a CSI driver runs on this node.
+//!
+//! It serves `pluginregistration.Registration` on `<plugin-registration-path>/<driver>-reg.sock`; the kubelet finds the
+//! socket, asks who is there and answers whether it took the driver. A refusal ends the role, so that whoever starts it
+//! again presents a fresh socket. The socket goes when the role ends, and the kubelet then forgets the driver.
+//!
+//! It reads and writes no Kubernetes objects, so there is nothing to observe or decide: `serve.rs` answers the kubelet and
+//! `run.rs` opens and closes the socket.
+//!
+//! Differences from upstream: a driver that does not answer is asked again until `--timeout` times thirty have passed;
+//! the socket is removed after a refusal, too. The `/healthz` endpoint is not there yet.
+
+mod run;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub use run::{Flags, run};

@@ -1,0 +1,104 @@
+//! Flags, and the life of the socket.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bowline_machinery::csi::Driver;
+use bowline_machinery::{EffectError, Effects, Fate, Ports, RunError, flags, identity};
+use bowline_proto::pluginregistration::registration_server::RegistrationServer;
+use tokio::sync::watch;
+use tonic::transport::Server;
+
+use super::serve::{Registrar, accepted};
+
+/// Upstream's name in the journal.
+const COMPONENT: &str = "node-driver-registrar";
+/// Permissions of the kubelet's registration directory.
+const REGISTRY_MODE: u32 = 0o750;
+/// How many timeouts a driver has to come up; with the default, upstream's 30 s.
+const PATIENCE: u32 = 30;
+/// First and longest pause between two questions to a driver that does not answer.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Flags with upstream's names and defaults.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Flags {
+    /// Socket of the CSI driver
+    #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
+    pub csi_address: PathBuf,
+    /// The same socket, as the kubelet reaches it
+    #[arg(long)]
+    pub kubelet_registration_path: String,
+    /// Directory that the kubelet watches for registration sockets
+    #[arg(long, default_value = "/registration")]
+    pub plugin_registration_path: PathBuf,
+    /// Deadline of each call to the driver
+    #[arg(long, default_value = "1s", value_parser = flags::duration)]
+    pub timeout: Duration,
+}
+
+/// Presents the driver to the kubelet until stopped, or refused.
+pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
+    let driver = Driver::at(&ports.host, &flags.csi_address);
+    let effects = ports.effects(COMPONENT);
+    let name = tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => return Ok(()),
+        name = name(&driver, &effects, flags.timeout) => name,
+    };
+    let name = name.map_err(|source| RunError::Effect { what: "ask the CSI driver for its name", source })?;
+
+    let socket = flags.plugin_registration_path.join(format!("{name}-reg.sock"));
+    let io = |what| {
+        let path = socket.display().to_string();
+        move |source| RunError::Io { what, path, source }
+    };
+    // In one process with the kubelet, either may come first.
+    let registry = &flags.plugin_registration_path;
+    ports.host.disk.create_dir_all(registry, REGISTRY_MODE).await.map_err(io("create the directory of"))?;
+    let listener = ports.host.net.listen(&socket).await.map_err(io("listen on"))?;
+    let (refusal, refused) = watch::channel(None);
+    let registrar =
+        Registrar { driver: name.clone(), endpoint: flags.kubelet_registration_path.clone(), refusal };
+    let served = Server::builder()
+        .add_service(RegistrationServer::new(registrar))
+        .serve_with_incoming_shutdown(accepted(listener), ended(&ports, refused.clone()))
+        .await;
+    // The kubelet forgets the driver when the socket goes.
+    ports.host.disk.remove_file(&socket).await.map_err(io("remove"))?;
+    let refusal = refused.borrow().clone();
+    match (served, refusal) {
+        (_, Some(error)) => Err(RunError::Refused(format!("the kubelet refused driver {name}: {error}"))),
+        (Err(error), None) => Err(RunError::Refused(format!("serve `{}`: {error}", socket.display()))),
+        (Ok(()), None) if ports.stop.is_cancelled() => Ok(()),
+        (Ok(()), None) => Err(RunError::Refused(format!("`{}` no longer accepts", socket.display()))),
+    }
+}
+
+/// The driver's name, as soon as it answers.
+async fn name(driver: &Driver, effects: &Effects, timeout: Duration) -> Result<String, EffectError> {
+    let asking = async {
+        let mut pause = PAUSE.0;
+        loop {
+            match identity::name(driver, effects, timeout).await {
+                Err(error) if error.fate == Fate::Unknown => {
+                    tracing::debug!(socket = %driver.path().display(), %error, "driver does not answer yet");
+                }
+                answer => return answer,
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    };
+    let silent = || EffectError::unknown(format!("no driver answers at `{}`", driver.path().display()));
+    tokio::time::timeout(timeout * PATIENCE, asking).await.map_err(|_| silent())?
+}
+
+/// Asked to stop, or refused by the kubelet.
+async fn ended(ports: &Ports, mut refused: watch::Receiver<Option<String>>) {
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => {}
+        _ = refused.wait_for(Option::is_some) => {}
+    }
+}

@@ -1,0 +1,162 @@
+//! Caches → everything that bears on one pod. Only what its claims and drivers touch is read, apart from the nodes.
+
+mod room;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_api::{
+    CSIDriver, CSINode, CSIStorageCapacity, Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim,
+    Pod, StorageClass, VolumeAttachment, keys, pod, volume,
+};
+use bowline_machinery::{Cache, Informers};
+
+use super::world::{ClaimSeen, NodeSeen, Observed};
+use crate::indexes;
+
+/// Pods that are ours and have no node, under one value.
+pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
+/// Those among them that found no place, under one value.
+pub(super) const UNSCHEDULABLE: &str = "unschedulable-pods";
+const CLAIMS_BY_SELECTED_NODE: &str = "unbound-claims-by-selected-node";
+const CAPACITIES_BY_CLASS: &str = "capacities-by-class";
+/// The one value of an index that is a set.
+pub(super) const ALL: &str = "";
+
+const SCHEDULER_NAME: &str = "default-scheduler";
+
+#[derive(Clone)]
+pub(super) struct Sight {
+    pub pods: Cache<Pod>,
+    pub nodes: Cache<Node>,
+    pub claims: Cache<PersistentVolumeClaim>,
+    pub volumes: Cache<PersistentVolume>,
+    pub classes: Cache<StorageClass>,
+    pub drivers: Cache<CSIDriver>,
+    pub csi_nodes: Cache<CSINode>,
+    pub capacities: Cache<CSIStorageCapacity>,
+    pub attachments: Cache<VolumeAttachment>,
+}
+
+/// Whether a pod is this scheduler's to place.
+pub(super) fn unscheduled(this: &Pod) -> bool {
+    let scheduler = this.spec.as_ref().and_then(|s| s.scheduler_name.as_deref()).unwrap_or_default();
+    pod::node_name(this).is_empty()
+        && (scheduler.is_empty() || scheduler == SCHEDULER_NAME)
+        && !this.deleting()
+        && !pod::terminated(this)
+}
+
+impl Sight {
+    pub fn new(informers: &Informers) -> Self {
+        let sight = Self {
+            pods: informers.of(),
+            nodes: informers.of(),
+            claims: informers.of(),
+            volumes: informers.of(),
+            classes: informers.of(),
+            drivers: informers.of(),
+            csi_nodes: informers.of(),
+            capacities: informers.of(),
+            attachments: informers.of(),
+        };
+        sight.add_indexes();
+        sight
+    }
+
+    fn add_indexes(&self) {
+        indexes::pods(&self.pods);
+        indexes::live_pods(&self.pods);
+        indexes::claims_to_bind(&self.claims);
+        indexes::volumes_to_bind(&self.volumes);
+        indexes::attachments(&self.attachments);
+        self.pods.index(UNSCHEDULED, |p| in_set(unscheduled(p)));
+        self.pods.index(UNSCHEDULABLE, |p| in_set(unscheduled(p) && pod::unschedulable(p)));
+        self.claims.index(CLAIMS_BY_SELECTED_NODE, |claim| {
+            let unbound = !volume::bound(claim);
+            let node = claim.annotation(keys::SELECTED_NODE).filter(|_| unbound);
+            node.map(String::from).into_iter().collect()
+        });
+        self.capacities.index(CAPACITIES_BY_CLASS, |c| vec![c.storage_class_name.clone()]);
+    }
+
+    pub async fn synced(&self) {
+        self.pods.synced().await;
+        self.nodes.synced().await;
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        self.classes.synced().await;
+        self.drivers.synced().await;
+        self.csi_nodes.synced().await;
+        self.capacities.synced().await;
+        self.attachments.synced().await;
+    }
+
+    pub fn observe(&self, key: &ObjectKey) -> Option<Observed> {
+        let pod = self.pods.get(key).filter(|pod| unscheduled(pod))?;
+        let claims = pod::claims(&pod).map(|(volume, name)| self.claim(&pod, volume, name)).collect();
+        let brings = self.volumes_of(&pod);
+        let nodes = self.nodes.list().into_iter().map(|node| self.node(node, &pod, &brings)).collect();
+        Some(Observed { pod, claims, nodes, brings })
+    }
+
+    fn claim(&self, pod: &Pod, in_pod: &str, name: String) -> ClaimSeen {
+        let key = ObjectKey::new(pod.namespace(), &name);
+        let claim = self.claims.get(&key);
+        let class = claim.as_deref().and_then(volume::claim_class).and_then(|name| self.classes.named(name));
+        let named = claim.as_deref().map(volume::claim_volume).filter(|name| !name.is_empty());
+        ClaimSeen {
+            ephemeral: pod::volumes(pod).iter().any(|v| v.name == in_pod && v.ephemeral.is_some()),
+            volume: named.and_then(|name| self.volumes.named(name)),
+            candidates: if named.is_none() { self.candidates(&key, class.as_deref()) } else { Vec::new() },
+            capacities: class.as_deref().and_then(|class| self.published(class)),
+            other_user: self.other_user(pod, &key),
+            claim,
+            class,
+            name,
+        }
+    }
+
+    fn candidates(&self, key: &ObjectKey, class: Option<&StorageClass>) -> Vec<Arc<PersistentVolume>> {
+        let mut found = self.volumes.indexed(indexes::VOLUMES_BY_CLAIM, &key.to_string());
+        let class = class.map(Meta::name).unwrap_or_default();
+        found.extend(self.volumes.indexed(indexes::FREE_VOLUMES_BY_CLASS, class));
+        found
+    }
+
+    /// Room for a class, when its driver publishes any.
+    fn published(&self, class: &StorageClass) -> Option<Vec<Arc<CSIStorageCapacity>>> {
+        let driver = self.drivers.named(&class.provisioner)?;
+        let publishes = driver.spec.storage_capacity.unwrap_or(false);
+        publishes.then(|| self.capacities.indexed(CAPACITIES_BY_CLASS, class.name()))
+    }
+
+    /// A pod with a node counts until it is gone or has run to its end, also while it is being deleted.
+    fn other_user(&self, this: &Pod, claim: &ObjectKey) -> Option<String> {
+        let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.to_string());
+        let counts = |user: &&Arc<Pod>| {
+            !pod::node_name(user).is_empty()
+                && user.uid() != this.uid()
+                && !matches!(pod::phase(user), "Failed" | "Succeeded")
+        };
+        users.iter().find(counts).map(|user| user.name().to_owned())
+    }
+
+    /// Pods on the node, and claims whose pods will follow: without those, a burst would all go to one node.
+    fn node(&self, node: Arc<Node>, pod: &Pod, brings: &BTreeMap<String, BTreeSet<String>>) -> NodeSeen {
+        let name = node.name();
+        let load = self.pods.indexed_len(indexes::LIVE_PODS_BY_NODE, name)
+            + self.claims.indexed_len(CLAIMS_BY_SELECTED_NODE, name);
+        NodeSeen { load, rooms: self.rooms(name, pod, brings), node }
+    }
+
+    /// Pods that use a claim and have no node.
+    pub fn waiting_for(&self, claim: &ObjectKey) -> Vec<ObjectKey> {
+        let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.to_string());
+        users.iter().filter(|user| unscheduled(user)).map(|user| user.key()).collect()
+    }
+}
+
+fn in_set(there: bool) -> Vec<String> {
+    there.then(|| ALL.to_owned()).into_iter().collect()
+}

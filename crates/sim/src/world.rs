@@ -1,0 +1,85 @@
+//! One machine, one API server, all roles, one driver: in memory.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bowline_apiserver::{Registry, Server, Store, kinds};
+use bowline_drivers::local::{self, LocalConfig};
+use bowline_host::Random;
+use bowline_host::fake::{self, FakeHost};
+use bowline_machinery::journal::Entry;
+use bowline_machinery::{Journal, Ports, client};
+use bowline_roles::embedded::{Embedded, Settings};
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+
+use crate::jitter::Jitter;
+use crate::trace::Trace;
+
+pub const NODE: &str = "node-1";
+pub const POOL: &str = "/pool";
+const KUBELET_DIR: &str = "/var/lib/kubelet";
+
+/// A whole world, started and ready.
+pub struct World {
+    pub ports: Ports,
+    pub machine: Arc<FakeHost>,
+    pub roles: Embedded,
+    entries: Mutex<UnboundedReceiver<Entry>>,
+    seen: Mutex<Vec<Entry>>,
+}
+
+/// The delays come from a stream of their own, so that they do not shift names and UIDs.
+struct Delays(Mutex<ChaCha12Rng>);
+
+impl Random for Delays {
+    fn next_u64(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+    }
+}
+
+#[expect(clippy::expect_used, reason = "a world that cannot start is a failed test")]
+impl World {
+    pub async fn start(seed: u64) -> Self {
+        let (host, machine) = fake::host(seed);
+        let mut registry = Registry::new();
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
+        let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+        server.bootstrap().await.expect("bootstrap");
+
+        let delays = Arc::new(Delays(Mutex::new(ChaCha12Rng::seed_from_u64(!seed))));
+        let client = client::in_process(Jitter::new(server, delays));
+        let journal = Journal::default();
+        let entries = journal.listen();
+        let ports = Ports::new(client, host.clone(), journal, CancellationToken::new());
+
+        let socket = PathBuf::from(KUBELET_DIR).join("plugins").join(local::NAME).join("csi.sock");
+        let config = LocalConfig::new(POOL.into(), NODE.into()).expect("driver settings");
+        let (driver_host, path, stop) = (host, socket.clone(), ports.stop.clone());
+        tokio::spawn(async move { local::run(driver_host, config, &path, stop).await });
+
+        let settings = Settings {
+            node_name: NODE.into(),
+            kubelet_dir: KUBELET_DIR.into(),
+            driver_socket: socket,
+            driver_name: local::NAME.into(),
+            hidden: Vec::new(),
+        };
+        let roles = Embedded::start(&ports, settings).await.expect("roles start");
+        roles.ready().await;
+        Self { ports, machine, roles, entries: Mutex::new(entries), seen: Mutex::default() }
+    }
+
+    /// Everything that has happened so far.
+    pub async fn trace(&self) -> Trace {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Ok(entry) = entries.try_recv() {
+            seen.push(entry);
+        }
+        Trace::of(&seen)
+    }
+}
