@@ -3,6 +3,8 @@
 mod alarms;
 mod run;
 mod tenants;
+#[cfg(test)]
+mod tests;
 
 pub use alarms::Alarms;
 pub use run::{Kubelet, KubeletConfig, run_kubelet};

@@ -1,1 +1,420 @@
+//! Decisions about one pod, its status, and the container that comes out of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_api::{Pod, build};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::decide::decide;
+use super::runtime::{Runtime, parts};
+use super::spec;
+use super::world::{
+    Action, Attempt, Config, Exit, Observed, PodVolumes, SIGKILL, SIGTERM, State, Step, VolumeAt, Why,
+};
+
+const UID: &str = "uid";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn pod(change: impl FnOnce(&mut Pod)) -> Pod {
+    let mut pod = build::pod("p").shell("run").mount("data", "/data").build();
+    pod.metadata.uid = Some(UID.into());
+    pod.spec.as_mut().unwrap().node_name = Some("node-1".into());
+    change(&mut pod);
+    pod
+}
+
+fn policy(policy: &str) -> impl FnOnce(&mut Pod) {
+    move |pod| pod.spec.as_mut().unwrap().restart_policy = Some(policy.into())
+}
+
+fn ready() -> PodVolumes {
+    let at = VolumeAt { path: "/volume".into(), block: false, read_only: false };
+    PodVolumes::Ready([("data".to_owned(), at)].into())
+}
+
+fn seen(pod: Pod) -> Observed {
+    Observed {
+        uid: UID.into(),
+        now: at(1000),
+        config: Arc::new(Config { drain_grace: Duration::from_secs(5), ..Config::default() }),
+        pod: Some(Arc::new(pod)),
+        attempts: BTreeMap::new(),
+        crashes: BTreeMap::new(),
+        volumes: ready(),
+        problem_since: None,
+        told: None,
+        left: false,
+        inside: true,
+        evicting: false,
+        empty_dirs: BTreeSet::new(),
+        directory: true,
+    }
+}
+
+fn running(number: u32) -> Attempt {
+    let state = State::Running { pid: 1, started_at: at(900) };
+    Attempt { number, state, term_at: None, killed: false, evicted: false }
+}
+
+fn ended(number: u32, code: i32, finished: i64) -> Attempt {
+    let exit = Exit { code, signal: None, finished_at: at(finished), error: None };
+    Attempt { state: State::Exited { started_at: at(900), exit }, ..running(number) }
+}
+
+impl Observed {
+    fn with(mut self, container: &str, attempts: Vec<Attempt>) -> Self {
+        self.attempts.insert(container.into(), attempts);
+        self
+    }
+    fn crashed(mut self, times: u32) -> Self {
+        self.crashes.insert("main".into(), times);
+        self
+    }
+}
+
+fn deleting(pod: &mut Pod) {
+    pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1030)));
+    pod.metadata.deletion_grace_period_seconds = Some(30);
+}
+
+/// The decision in short: what it does, without the details.
+fn short(step: &Step) -> String {
+    match step {
+        Step::Do(Action::Start { container, number, .. }) => format!("start {container}/{number}"),
+        Step::Do(Action::PatchStatus(patch)) => {
+            format!("status {}", patch["status"]["phase"].as_str().unwrap())
+        }
+        Step::Do(Action::Signal { number, signal, .. }) => format!("signal {number} {signal}"),
+        Step::Do(Action::Remove { container, number }) => format!("remove {container}/{number}"),
+        Step::Do(action) => format!("{action:?}"),
+        Step::Wait(why) => format!("wait {why:?}"),
+        Step::Done => "done".into(),
+    }
+}
+
+#[test]
+fn a_pod_lives() {
+    let mut outside = seen(pod(|_| ()));
+    outside.inside = false;
+    let mut unmounted = seen(pod(|_| ()));
+    unmounted.volumes = PodVolumes::Waiting { unmounted: vec!["data".into()], problems: vec![] };
+    let image = |image: &str| {
+        let image = image.to_owned();
+        pod(move |p| p.spec.as_mut().unwrap().containers[0].image = Some(image))
+    };
+    let table = [
+        ("enters first", outside, "Enter"),
+        ("volumes before containers", unmounted, "status Pending"),
+        ("starts", seen(pod(|_| ())), "start main/0"),
+        ("runs", seen(pod(|_| ())).with("main", vec![running(0)]), "status Running"),
+        ("never: done", seen(pod(|_| ())).with("main", vec![ended(0, 0, 950)]), "status Succeeded"),
+        ("never: failed", seen(pod(|_| ())).with("main", vec![ended(0, 1, 950)]), "status Failed"),
+        (
+            "on failure: done",
+            seen(pod(policy("OnFailure"))).with("main", vec![ended(0, 0, 950)]),
+            "status Succeeded",
+        ),
+        (
+            "on failure: again at once",
+            seen(pod(policy("OnFailure"))).with("main", vec![ended(0, 1, 1000)]).crashed(1),
+            "start main/1",
+        ),
+        (
+            "always: again even after success",
+            seen(pod(policy("Always"))).with("main", vec![ended(0, 0, 1000)]).crashed(1),
+            "start main/1",
+        ),
+        (
+            "the second time after ten seconds",
+            seen(pod(policy("Always"))).with("main", vec![ended(1, 0, 995)]).crashed(2),
+            "status Running",
+        ),
+        (
+            "which are over",
+            seen(pod(policy("Always"))).with("main", vec![ended(1, 0, 990)]).crashed(2),
+            "start main/2",
+        ),
+        ("another image", seen(image("nginx")), "status Pending"),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(short(&decide(&seen)), expected, "{name}");
+    }
+}
+
+#[test]
+fn init_containers_run_one_after_the_other() {
+    let two = pod(|pod| {
+        let spec = pod.spec.as_mut().unwrap();
+        let named = |name: &str| bowline_api::Container { name: name.into(), ..spec.containers[0].clone() };
+        spec.init_containers = Some(vec![named("one"), named("two")]);
+    });
+    let table = [
+        ("first", seen(two.clone()), "start one/0"),
+        ("running", seen(two.clone()).with("one", vec![running(0)]), "status Pending"),
+        ("second", seen(two.clone()).with("one", vec![ended(0, 0, 950)]), "start two/0"),
+        (
+            "then the others",
+            seen(two.clone()).with("one", vec![ended(0, 0, 950)]).with("two", vec![ended(0, 0, 950)]),
+            "start main/0",
+        ),
+        ("failed for good", seen(two).with("one", vec![ended(0, 1, 950)]), "status Failed"),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(short(&decide(&seen)), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_pod_ends() {
+    let signalled = |seconds| Attempt { term_at: Some(at(seconds)), ..running(0) };
+    let killed = Attempt { killed: true, ..signalled(1000) };
+    let over = |change: fn(&mut Observed)| {
+        let mut seen = seen(pod(deleting));
+        seen.inside = false;
+        change(&mut seen);
+        seen
+    };
+    let mut late = seen(pod(deleting)).with("main", vec![signalled(1000)]);
+    late.now = at(1030);
+    let table = [
+        ("asked", seen(pod(deleting)).with("main", vec![running(0)]), format!("signal 0 {SIGTERM}")),
+        (
+            "given time until its deletionTimestamp",
+            seen(pod(deleting)).with("main", vec![signalled(1000)]),
+            format!("wait {:?}", Why::Grace(at(1030))),
+        ),
+        ("killed", late, format!("signal 0 {SIGKILL}")),
+        ("dying", seen(pod(deleting)).with("main", vec![killed]), "wait Exiting".into()),
+        (
+            "its end is written",
+            seen(pod(deleting)).with("main", vec![ended(0, 143, 1000)]),
+            "status Failed".into(),
+        ),
+        ("unmounting", over(|s| s.left = true), "wait Unmounting".into()),
+        (
+            "records",
+            over(|s| drop(s.attempts.insert("main".into(), vec![ended(0, 0, 9)]))),
+            "remove main/0".into(),
+        ),
+        ("directory", over(|_| ()), "CleanDirectory".into()),
+        ("object", over(|s| s.directory = false), "Delete".into()),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(short(&decide(&seen)), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_pod_that_is_gone_from_the_api_leaves_nothing() {
+    let mut seen = seen(pod(|_| ())).with("main", vec![running(0)]);
+    seen.pod = None;
+    assert_eq!(short(&decide(&seen)), format!("signal 0 {SIGTERM}"));
+    seen.attempts.insert("main".into(), vec![ended(0, 137, 1000)]);
+    assert_eq!(short(&decide(&seen)), "Leave");
+    seen.inside = false;
+    seen.left = true;
+    assert_eq!(short(&decide(&seen)), "wait Unmounting");
+    seen.left = false;
+    assert_eq!(short(&decide(&seen)), "remove main/0");
+    seen.attempts.clear();
+    assert_eq!(short(&decide(&seen)), "CleanDirectory");
+    seen.directory = false;
+    assert_eq!(short(&decide(&seen)), "Forget");
+}
+
+#[test]
+fn an_orderly_stop_writes_no_status_and_forgets_what_it_ended() {
+    let mut seen = seen(pod(|_| ())).with("main", vec![running(0)]);
+    seen.evicting = true;
+    assert_eq!(short(&decide(&seen)), format!("signal 0 {SIGTERM}"));
+    seen.attempts.insert("main".into(), vec![Attempt { evicted: true, ..ended(0, 143, 1000) }]);
+    assert_eq!(short(&decide(&seen)), "remove main/0");
+    seen.attempts.clear();
+    assert_eq!(short(&decide(&seen)), "Leave");
+    seen.inside = false;
+    assert_eq!(short(&decide(&seen)), "done");
+}
+
+/// The API still shows attempt 4 as running, and there is no record of it: the next attempt is 5.
+#[test]
+fn an_attempt_is_never_made_twice() {
+    let status = json!({"phase": "Running", "containerStatuses": [{
+        "name": "main", "image": "host", "imageID": "host", "ready": true, "restartCount": 4,
+        "containerID": "bowline://uid/main/4", "state": {"running": {}},
+    }]});
+    let known = pod(|pod| pod.status = Some(serde_json::from_value(status).unwrap()));
+    assert_eq!(short(&decide(&seen(known.clone()))), "start main/5");
+    assert_eq!(short(&decide(&seen(known).with("main", vec![running(6)]))), "status Running");
+}
+
+#[test]
+fn a_volume_that_cannot_be_worked_out_is_reported_after_a_while() {
+    let mut seen = seen(pod(|_| ()));
+    let problem = ("data".to_owned(), "error processing PVC default/data: PVC is not bound".to_owned());
+    seen.volumes = PodVolumes::Waiting { unmounted: vec![], problems: vec![problem] };
+    seen.problem_since = Some(at(995));
+    settle_status(&mut seen);
+    assert_eq!(decide(&seen), Step::Wait(Why::VolumeProblem(at(1005))));
+    seen.now = at(1005);
+    let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound";
+    assert_eq!(decide(&seen), Step::Do(Action::Report(text.into())));
+}
+
+/// Writes the status that is asked for, as the API would keep it.
+fn settle_status(seen: &mut Observed) {
+    if let Step::Do(Action::PatchStatus(patch)) = decide(seen) {
+        let mut pod = (**seen.pod.as_ref().unwrap()).clone();
+        pod.status = Some(serde_json::from_value(patch["status"].clone()).unwrap());
+        seen.pod = Some(Arc::new(pod));
+    }
+}
+
+#[test]
+fn a_status_that_is_written_is_not_written_again() {
+    for attempts in [vec![], vec![running(0)], vec![ended(0, 1, 990)], vec![ended(0, 1, 990), running(1)]] {
+        let mut seen = seen(pod(policy("Always"))).with("main", attempts).crashed(3);
+        if seen.attempts["main"].is_empty() {
+            seen.attempts.clear();
+            seen.volumes = PodVolumes::Waiting { unmounted: vec!["data".into()], problems: vec![] };
+        }
+        settle_status(&mut seen);
+        assert!(!short(&decide(&seen)).starts_with("status"), "{}", short(&decide(&seen)));
+    }
+}
+
+#[test]
+fn conditions_and_states_as_upstream_has_them() {
+    let back_off = seen(pod(policy("Always"))).with("main", vec![ended(2, 7, 990)]).crashed(3);
+    let Step::Do(Action::PatchStatus(patch)) = decide(&back_off) else { panic!() };
+    let main = &patch["status"]["containerStatuses"][0];
+    assert_eq!(main["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    assert_eq!(
+        main["state"]["waiting"]["message"],
+        "back-off 20s restarting failed container=main pod=p_default(uid)"
+    );
+    assert_eq!(main["lastState"]["terminated"]["exitCode"], 7);
+    assert_eq!((&main["restartCount"], &main["ready"]), (&json!(2), &json!(false)));
+    let condition = |type_: &str| -> Value {
+        let all = patch["status"]["conditions"].as_array().unwrap();
+        all.iter().find(|c| c["type"] == type_).unwrap().clone()
+    };
+    assert_eq!(condition("Ready")["message"], "containers with unready status: [main]");
+    assert_eq!(condition("PodScheduled")["status"], "True");
+}
+
+#[test]
+fn variables_are_expanded_as_upstream_does() {
+    let env = [("A".to_owned(), "1".to_owned())];
+    let table =
+        [("$(A)", "1"), ("$$(A)", "$(A)"), ("$(B)", "$(B)"), ("x$(A)y$", "x1y$"), ("$", "$"), ("$(A", "$(A")];
+    for (text, expected) in table {
+        assert_eq!(spec::expand(text, &env), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_container_is_started_with_all_it_asks_for() {
+    let asking = pod(|pod| {
+        let container = &mut pod.spec.as_mut().unwrap().containers[0];
+        let env = json!([
+            {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "WHERE", "value": "$(WHO) on $(NODE)"},
+        ]);
+        container.env = Some(serde_json::from_value(env).unwrap());
+        container.args = Some(vec!["$(WHO)".into()]);
+    });
+    let Step::Do(Action::Start { spec, .. }) = decide(&seen(asking)) else { panic!() };
+    assert_eq!(spec.id, "uid/main/0");
+    assert_eq!(spec.argv, ["/bin/sh", "-c", "run", "p"]);
+    assert!(spec.env.contains(&("WHERE".into(), "p on $(NODE)".into())), "{:?}", spec.env);
+    assert_eq!(
+        (spec.mounts[0].source.to_str(), spec.mounts[0].target.to_str()),
+        (Some("/volume"), Some("/data"))
+    );
+}
+
+#[test]
+fn crashes_are_counted_until_a_long_run() {
+    let runtime = Runtime::default();
+    let exit = |second| Exit { code: 1, signal: None, finished_at: at(second), error: None };
+    for (number, started, finished, crashes) in
+        [(0, 0, 5, 1), (1, 5, 10, 2), (2, 10, 700, 1), (3, 700, 701, 2)]
+    {
+        let state = State::Running { pid: 1, started_at: at(started) };
+        runtime.started(UID, "main", number, state);
+        runtime.exited(UID, "main", number, exit(finished));
+        assert_eq!(runtime.get(UID).unwrap().crashes["main"], crashes, "attempt {number}");
+    }
+    assert_eq!(parts("uid/main/3"), Some(("uid", "main", 3)));
+    assert_eq!(parts("something else"), None);
+}
+
+fn any_attempt() -> impl Strategy<Value = Attempt> {
+    prop_oneof![
+        Just(running(0)),
+        Just(Attempt { term_at: Some(at(999)), ..running(0) }),
+        (0i32..2).prop_map(|code| ended(0, code, 990)),
+    ]
+}
+
+prop_compose! {
+    fn any_seen()(
+        attempt in prop::option::of(any_attempt()),
+        exists in any::<bool>(),
+        dying in any::<bool>(),
+        mounted in any::<bool>(),
+        left in any::<bool>(),
+        inside in any::<bool>(),
+        evicting in any::<bool>(),
+        directory in any::<bool>(),
+        rule in prop_oneof![Just("Always"), Just("OnFailure"), Just("Never")],
+    ) -> Observed {
+        let object = pod(|pod| {
+            policy(rule)(pod);
+            if dying {
+                deleting(pod);
+            }
+        });
+        let mut seen = seen(object);
+        seen.attempts = attempt.map(|a| ("main".to_owned(), vec![a])).into_iter().collect();
+        if !exists {
+            seen.pod = None;
+        }
+        if !mounted {
+            seen.volumes = PodVolumes::Waiting { unmounted: vec!["data".into()], problems: vec![] };
+        }
+        Observed { left, inside, evicting, directory, ..seen }
+    }
+}
+
+proptest! {
+    /// NODE-3: nothing that runs is started again, and nothing starts on a volume that may be taken away.
+    #[test]
+    fn containers_start_once_and_only_on_mounted_volumes(seen in any_seen()) {
+        let runs = seen.attempts.values().flatten().any(Attempt::running);
+        match decide(&seen) {
+            Step::Do(Action::Start { number, .. }) => {
+                prop_assert!(!runs && seen.inside && !seen.evicting);
+                prop_assert!(matches!(seen.volumes, PodVolumes::Ready(_)));
+                prop_assert!(seen.attempts.values().flatten().all(|a| a.number < number));
+            }
+            Step::Do(Action::Leave) => prop_assert!(!runs, "left with a running container"),
+            Step::Do(Action::CleanDirectory | Action::Delete | Action::Forget) => {
+                prop_assert!(!runs && !seen.left && !seen.inside, "{seen:?}");
+            }
+            Step::Do(Action::Remove { .. }) => prop_assert!(!runs),
+            Step::Do(Action::Signal { .. }) => {
+                let alive = seen.pod.as_ref().is_some_and(|p| p.metadata.deletion_timestamp.is_none());
+                prop_assert!(!alive || seen.evicting, "signalled a pod that nobody wants to end");
+            }
+            _ => {}
+        }
+    }
+}

@@ -11,11 +11,10 @@ use super::act::Manager;
 use super::desired;
 use super::memory::VolumeState;
 use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
+use crate::index::PODS_BY_CLAIM;
 
 /// Index of volumes by unique volume name.
 pub const BY_UNIQUE_NAME: &str = "volumemanager.unique-name";
-/// Index of pods by `namespace/claim`.
-pub const BY_CLAIM: &str = "volumemanager.claim";
 /// Index of pods by UID.
 pub const BY_UID: &str = "kubelet.uid";
 
@@ -67,7 +66,7 @@ impl Manager {
         for source in self.volumes.indexed(BY_UNIQUE_NAME, unique_name) {
             let Some(claim) = volume::claim_ref(&source) else { continue };
             let (Some(namespace), Some(claim)) = (&claim.namespace, &claim.name) else { continue };
-            for pod in self.pods.indexed(BY_CLAIM, &format!("{namespace}/{claim}")) {
+            for pod in self.pods.indexed(PODS_BY_CLAIM, &format!("{namespace}/{claim}")) {
                 if pod::node_name(&pod) != self.node_name {
                     continue;
                 }

@@ -15,9 +15,10 @@ use super::act::Manager;
 use super::desired;
 use super::memory::Memory;
 use super::mounts::Mounts;
-use super::observe::{BY_CLAIM, BY_UID, BY_UNIQUE_NAME};
+use super::observe::{BY_UID, BY_UNIQUE_NAME};
 use super::paths::Paths;
 use super::reconstruct::reconstruct;
+use crate::index::{PODS_BY_CLAIM, pods_by_claim};
 use crate::kubelet::{Alarms, Tenants};
 use crate::nodestatus::InUse;
 use crate::pluginmanager::Drivers;
@@ -41,7 +42,7 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) ->
     informers
         .of::<PersistentVolume>()
         .index(BY_UNIQUE_NAME, |pv| volume::unique_name(pv).into_iter().collect());
-    informers.of::<Pod>().index(BY_CLAIM, claims_of);
+    pods_by_claim(&informers.of::<Pod>());
     informers.of::<Pod>().index(BY_UID, |pod| vec![pod.uid().to_owned()]);
 
     let (memory, paths) = (Memory::default(), Paths::new(&settings.kubelet_dir));
@@ -81,10 +82,6 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) ->
     };
     queue.run(WORKERS, ports.stop.clone(), work).await;
     Ok(())
-}
-
-fn claims_of(pod: &Pod) -> Vec<String> {
-    pod::claims(pod).map(|(_, claim)| format!("{}/{claim}", pod.namespace())).collect()
 }
 
 /// From what changed to the volumes to look at.
@@ -163,7 +160,7 @@ impl Wake {
     }
 
     fn claim(&self, namespace: &str, name: &str) {
-        for pod in self.manager.pods.indexed(BY_CLAIM, &format!("{namespace}/{name}")) {
+        for pod in self.manager.pods.indexed(PODS_BY_CLAIM, &format!("{namespace}/{name}")) {
             self.pod(&pod);
             // What stood in the way of the pod's volumes may have changed, even if no mount does.
             if self.here(&pod) {

@@ -1,0 +1,7 @@
+//! The kubelet's four roles against the real API server in memory, a fake machine and a driver with a memory.
+
+mod driver;
+mod flows;
+mod objects;
+mod restart;
+mod world;

@@ -1,0 +1,75 @@
+//! Objects as the other controllers would have left them.
+
+use bowline_api::{
+    CSIDriver, Meta, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, build, name,
+};
+use serde_json::json;
+
+use super::driver::NAME;
+use super::world::World;
+
+pub const NODE: &str = "node-1";
+
+impl World {
+    pub async fn csi_driver(&self, attach_required: bool) {
+        let object: CSIDriver = serde_json::from_value(json!({
+            "metadata": {"name": NAME},
+            "spec": {"attachRequired": attach_required, "podInfoOnMount": true, "volumeLifecycleModes": ["Persistent"]},
+        }))
+        .unwrap();
+        self.effects().create(&object).await.unwrap();
+    }
+
+    /// A claim and its volume, bound to each other. The handle is `handle-<name>`.
+    pub async fn bound_claim(&self, name: &str, block: bool, access_mode: &str) {
+        let effects = self.effects();
+        let claim = build::claim(name).class("").access_mode(access_mode);
+        let mut claim = if block { claim.block().build() } else { claim.build() };
+        claim.spec.as_mut().unwrap().volume_name = Some(format!("pv-{name}"));
+        let claim: PersistentVolumeClaim = effects.create(&claim).await.unwrap();
+        let mode = if block { "Block" } else { "Filesystem" };
+        let volume: PersistentVolume = serde_json::from_value(json!({
+            "metadata": {"name": format!("pv-{name}")},
+            "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": [access_mode], "volumeMode": mode,
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "namespace": "default", "name": name, "uid": claim.uid(),
+                },
+                "csi": {"driver": NAME, "volumeHandle": format!("handle-{name}"), "fsType": "ext4"},
+            },
+        }))
+        .unwrap();
+        effects.create(&volume).await.unwrap();
+        let status = json!({"status": {"phase": "Bound"}});
+        effects.patch(bowline_machinery::effect::Part::Status, &claim, status).await.unwrap();
+    }
+
+    /// Creates a pod that is already bound to the node.
+    pub async fn pod(&self, mut pod: Pod) -> Pod {
+        pod.spec.as_mut().unwrap().node_name = Some(NODE.into());
+        self.effects().create(&pod).await.unwrap()
+    }
+
+    /// What the attach/detach controller and the attacher do together.
+    pub async fn attach(&self, claim: &str) {
+        let effects = self.effects();
+        let handle = format!("handle-{claim}");
+        let attachment: VolumeAttachment = serde_json::from_value(json!({
+            "metadata": {"name": name::attachment(&handle, NAME, NODE)},
+            "spec": {"attacher": NAME, "nodeName": NODE, "source": {"persistentVolumeName": format!("pv-{claim}")}},
+        }))
+        .unwrap();
+        let attachment = effects.create(&attachment).await.unwrap();
+        let status = json!({"status": {"attached": true, "attachmentMetadata": {"device": "/dev/x"}}});
+        effects.patch(bowline_machinery::effect::Part::Status, &attachment, status).await.unwrap();
+        let attached = json!([{"name": name::unique_volume(NAME, &handle), "devicePath": ""}]);
+        let node = self.node().unwrap();
+        let patch = json!({"status": {"volumesAttached": attached}});
+        effects.patch(bowline_machinery::effect::Part::Status, &node, patch).await.unwrap();
+    }
+
+    pub async fn delete(&self, pod: &Pod, grace: Option<u32>) {
+        self.effects().delete(pod, grace).await.unwrap();
+    }
+}

@@ -1,0 +1,99 @@
+//! What a restart of the node agent, or its orderly stop, leaves and finds.
+
+use std::time::Duration;
+
+use bowline_api::{Meta, build, node};
+
+use super::world::World;
+
+async fn world() -> World {
+    let mut world = World::new(11).await;
+    world.start_kubelet().await;
+    world.start_driver().await;
+    world.csi_driver(false).await;
+    world.bound_claim("data", false, "ReadWriteOnce").await;
+    world
+}
+
+/// NODE-3.
+#[tokio::test(start_paused = true)]
+async fn a_restart_disturbs_no_pod_and_forgets_no_mount() {
+    let mut world = world().await;
+    let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    let before = world.running();
+    world.stop_kubelet().await;
+    world.stop_driver().await;
+    assert_eq!(world.running(), before, "containers outlive the process");
+
+    world.start_kubelet().await;
+    world.start_driver().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.running(), before, "adopted, not started again");
+    let calls = world.driver.calls();
+    assert!(!calls.iter().any(|c| c.starts_with("un")), "{calls:?}");
+    assert_eq!(calls.iter().filter(|c| c.starts_with("publish")).count(), 2, "made certain by a repeat");
+
+    world.delete(&pod, None).await;
+    world.until("gone", |w| w.phase("p") == "gone").await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_deleted_while_nobody_was_there_is_taken_down() {
+    let mut world = world().await;
+    let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    world.stop_kubelet().await;
+    world.ports = world.fresh_ports();
+    world.delete(&pod, Some(0)).await;
+    world.start_kubelet().await;
+    world.until("idle", |w| w.driver.is_idle() && w.fake.containers().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_leaves_the_machine_clean_and_the_next_start_goes_on() {
+    let mut world = world().await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    assert!(world.kubelet.as_ref().unwrap().drain(Duration::from_secs(30)).await);
+    assert!(world.running().is_empty() && world.driver.is_idle() && world.fake.mounts().is_empty());
+    assert_eq!(world.phase("p"), "Running", "the API keeps its objects");
+    world.stop_kubelet().await;
+
+    world.start_kubelet().await;
+    world.until("ready", |w| w.node().is_some_and(|n| node::ready(&n))).await;
+    world.until("runs again, although it is `Never`", |w| !w.running().is_empty()).await;
+    let uid = world.live_pod("p").uid().to_owned();
+    assert_eq!(world.running(), [format!("{uid}/main/1")]);
+    world
+        .until("status follows", |w| {
+            let status = w.live_pod("p").status.unwrap();
+            status.container_statuses.unwrap()[0].restart_count == 1
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_end_and_start_again_by_policy() {
+    let world = world().await;
+    world.pod(build::pod("never").shell("false").build()).await;
+    world.pod(build::pod("always").shell("true").restart_policy("Always").mount("data", "/d").build()).await;
+    world.until("both run", |w| w.running().len() == 2).await;
+    for id in world.running() {
+        world.fake.exit(&id, if world.live_pod("never").uid() == &id[..36] { 3 } else { 0 });
+    }
+    world.until("failed", |w| w.phase("never") == "Failed").await;
+    let uid = world.live_pod("always").uid().to_owned();
+    world.until("restarted at once", |w| w.running() == [format!("{uid}/main/1")]).await;
+    world.fake.exit(&format!("{uid}/main/1"), 1);
+    let waiting = |w: &World| {
+        let status = w.live_pod("always").status.unwrap().container_statuses.unwrap()[0].clone();
+        status.state.unwrap().waiting.is_some_and(|s| s.reason.as_deref() == Some("CrashLoopBackOff"))
+    };
+    world.until("backs off", waiting).await;
+    world.until("and restarts", |w| w.running() == [format!("{uid}/main/2")]).await;
+    world.until("keeps only the last record", |w| w.fake.containers().len() == 2).await;
+}

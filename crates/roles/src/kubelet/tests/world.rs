@@ -1,0 +1,144 @@
+//! One node, one API server, one driver.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_api::{Event, Node, Pod, pod};
+use bowline_apiserver::{Registry, Server, Store, kinds};
+use bowline_host::Host;
+use bowline_host::containers::State;
+use bowline_host::fake::{self, FakeHost};
+use bowline_machinery::client::in_process;
+use bowline_machinery::{Effects, Journal, Ports};
+use tokio_util::sync::CancellationToken;
+
+use super::driver::TestDriver;
+use super::objects::NODE;
+use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
+
+pub const KUBELET_DIR: &str = "/var/lib/kubelet";
+
+pub struct World {
+    pub fake: Arc<FakeHost>,
+    pub host: Host,
+    pub server: Server,
+    pub driver: TestDriver,
+    pub ports: Ports,
+    pub kubelet: Option<Kubelet>,
+    serving: CancellationToken,
+}
+
+impl World {
+    pub async fn new(seed: u64) -> Self {
+        // RUST_LOG=debug shows every decision and effect of a failing test.
+        let logs =
+            tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env());
+        let _ = logs.with_test_writer().try_init();
+        let (host, fake) = fake::host(seed);
+        let mut registry = Registry::new();
+        kinds::register::register(&mut registry);
+        kinds::register::register_admission(&mut registry);
+        let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+        server.bootstrap().await.ok().unwrap();
+        let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
+        let ports = process(&server, &host);
+        Self { fake, host, server, driver, ports, kubelet: None, serving: CancellationToken::new() }
+    }
+
+    pub async fn start_kubelet(&mut self) {
+        self.ports = process(&self.server, &self.host);
+        let config = KubeletConfig::new(NODE, KUBELET_DIR);
+        self.kubelet = Some(run_kubelet(self.ports.clone(), config).await.unwrap());
+    }
+
+    /// The process ends without leaving the machine clean.
+    pub async fn stop_kubelet(&mut self) {
+        self.ports.stop.cancel();
+        self.kubelet.take().unwrap().finished().await.unwrap();
+    }
+
+    pub async fn start_driver(&mut self) {
+        self.serving = CancellationToken::new();
+        let socket = Path::new(KUBELET_DIR).join("plugins_registry/test-reg.sock");
+        self.driver.serve(&socket, self.serving.clone()).await;
+    }
+
+    pub async fn stop_driver(&mut self) {
+        self.serving.cancel();
+        for socket in ["plugins_registry/test-reg.sock", "plugins/test/csi.sock"] {
+            self.host.disk.remove_file(&Path::new(KUBELET_DIR).join(socket)).await.unwrap();
+        }
+    }
+
+    /// Somebody else's connection to the API server.
+    pub fn fresh_ports(&self) -> Ports {
+        process(&self.server, &self.host)
+    }
+
+    pub fn effects(&self) -> Effects {
+        self.ports.effects("test")
+    }
+
+    pub fn node(&self) -> Option<Node> {
+        self.ports.informers.of::<Node>().named(NODE).map(|n| (*n).clone())
+    }
+
+    pub fn phase(&self, name: &str) -> String {
+        let key = bowline_api::ObjectKey::new("default", name);
+        let pod = self.ports.informers.of::<Pod>().get(&key);
+        pod.map(|p| pod::phase(&p).to_owned()).unwrap_or_else(|| "gone".into())
+    }
+
+    pub fn live_pod(&self, name: &str) -> Pod {
+        let key = bowline_api::ObjectKey::new("default", name);
+        (*self.ports.informers.of::<Pod>().get(&key).unwrap()).clone()
+    }
+
+    pub fn events(&self, reason: &str) -> Vec<String> {
+        let events = self.ports.informers.of::<Event>().list();
+        let of = events.iter().filter(|e| e.reason.as_deref() == Some(reason));
+        of.filter_map(|e| e.message.clone()).collect()
+    }
+
+    pub fn running(&self) -> Vec<String> {
+        let all = self.fake.containers();
+        all.into_iter().filter(|(_, s)| matches!(s, State::Running { .. })).map(|(id, _)| id).collect()
+    }
+
+    /// Waits for a condition, at most two minutes of the world's time.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..1200 {
+            if holds(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let pods: Vec<_> = self.ports.informers.of::<Pod>().list().iter().map(|p| p.status.clone()).collect();
+        panic!("not reached: {what}\ncalls {:?}\npods {pods:#?}", self.driver.calls());
+    }
+
+    /// Nothing of any pod or volume is left on the machine.
+    pub async fn assert_clean(&self) {
+        assert!(self.fake.mounts().is_empty(), "{:?}", self.fake.mounts());
+        assert!(self.driver.is_idle());
+        let dir = |path: &str| PathBuf::from(KUBELET_DIR).join(path);
+        for path in ["pods", "plugins/kubernetes.io/csi/test.csi.example"] {
+            let left = self.host.disk.list(&dir(path)).await.unwrap();
+            assert!(left.is_empty(), "{path}: {left:?}");
+        }
+        let devices = dir("plugins/kubernetes.io/csi/volumeDevices");
+        for name in self.host.disk.list(&devices).await.unwrap() {
+            let left = self.host.disk.list(&devices.join(&name)).await.unwrap();
+            assert!(["publish", "staging"].contains(&name.as_str()) && left.is_empty(), "{name}: {left:?}");
+        }
+    }
+}
+
+fn process(server: &Server, host: &Host) -> Ports {
+    let ports =
+        Ports::new(in_process(server.clone()), host.clone(), Journal::default(), CancellationToken::new());
+    // Followed from the start, so that `events` has them all.
+    ports.informers.of::<Event>();
+    ports
+}
