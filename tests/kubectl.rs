@@ -173,11 +173,13 @@ async fn change(kubectl: &Kubectl<'_>) {
         r#"patch sc local --type=json -p '[{"op":"add","path":"/allowVolumeExpansion","value":true}]'"#;
     kubectl.sees(patch, &["patched"]).await;
     kubectl.sees("get sc local -o jsonpath='{.allowVolumeExpansion}'", &["true"]).await;
-    kubectl.sees("create configmap settings --from-literal=a=1", &["created"]).await;
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: \"1\"}";
+    kubectl.sees_given("create -f -", settings, &["created"]).await;
     kubectl.sees(r#"patch configmap settings -p '{"data":{"b":"2"}}'"#, &["patched"]).await;
     kubectl.sees("get configmap settings -o jsonpath='{.data}'", &[r#"{"a":"1","b":"2"}"#]).await;
-    kubectl.sees("create namespace other", &["created"]).await;
-    kubectl.sees("create secret generic key --from-literal=x=y -n other", &["created"]).await;
+    kubectl.sees_given("create -f -", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}", &["created"]).await;
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {x: secret}";
+    kubectl.sees_given("create -n other -f -", secret, &["created"]).await;
     kubectl.sees("get secret -n other", &["Opaque", "key"]).await;
     kubectl.sees("delete namespace other", &["deleted"]).await;
 }

@@ -78,7 +78,7 @@ impl Demo {
 fn heading(terminal: &Terminal, text: &str) {
     terminal.line("");
     terminal.line(terminal.bold(text));
-    terminal.line(terminal.dim(&format!("{:>9}  {:<24} step", "time", "component")));
+    terminal.line(terminal.dim(&format!("{:>9}  {:<22}  step", "time", "component")));
 }
 
 /// Prints the journal while `work` goes on, and what is still in it when the work is done.

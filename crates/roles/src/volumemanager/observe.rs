@@ -11,7 +11,7 @@ use super::act::Manager;
 use super::desired;
 use super::memory::VolumeState;
 use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
-use crate::index::PODS_BY_CLAIM;
+use crate::indexes::PODS_BY_CLAIM;
 
 /// Index of volumes by unique volume name.
 pub const BY_UNIQUE_NAME: &str = "volumemanager.unique-name";

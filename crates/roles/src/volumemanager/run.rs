@@ -18,7 +18,7 @@ use super::mounts::Mounts;
 use super::observe::{BY_UID, BY_UNIQUE_NAME};
 use super::paths::Paths;
 use super::reconstruct::reconstruct;
-use crate::index::{PODS_BY_CLAIM, pods_by_claim};
+use crate::indexes::{self, PODS_BY_CLAIM};
 use crate::kubelet::{Alarms, Tenants};
 use crate::nodestatus::InUse;
 use crate::pluginmanager::Drivers;
@@ -42,7 +42,7 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) ->
     informers
         .of::<PersistentVolume>()
         .index(BY_UNIQUE_NAME, |pv| volume::unique_name(pv).into_iter().collect());
-    pods_by_claim(&informers.of::<Pod>());
+    indexes::pods(&informers.of::<Pod>());
     informers.of::<Pod>().index(BY_UID, |pod| vec![pod.uid().to_owned()]);
 
     let (memory, paths) = (Memory::default(), Paths::new(&settings.kubelet_dir));
