@@ -21,6 +21,8 @@ pub const CLAIMS_OF_CLASS: &str = "claims-of-class";
 pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 /// Pods by the node that they are bound to.
 pub const PODS_ON_NODE: &str = "pods-on-node";
+/// Pods by UID: a name may be used again, a UID is not.
+pub const PODS_BY_UID: &str = "pods-by-uid";
 /// Nodes by the volumes in their `volumesAttached`.
 pub const NODES_BY_ATTACHED_VOLUME: &str = "nodes-by-attached-volume";
 /// Pods that a node runs or will run, by node; those that have run to their end are not there.
@@ -56,6 +58,10 @@ pub fn pods(cache: &Cache<Pod>) {
         |p: &Pod| pod::claims(p).map(|(_, claim)| ObjectKey::new(p.namespace(), claim).to_string()).collect();
     cache.index(PODS_BY_CLAIM, by_claim);
     cache.index(PODS_ON_NODE, |p| vec![pod::node_name(p).to_owned()]);
+}
+
+pub fn pods_by_uid(cache: &Cache<Pod>) {
+    cache.index(PODS_BY_UID, |pod| vec![pod.uid().to_owned()]);
 }
 
 pub fn nodes(cache: &Cache<Node>) {

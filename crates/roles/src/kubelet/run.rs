@@ -113,7 +113,7 @@ impl Kubelet {
         self.switch.turn_off();
         self.tenants.evict();
         let clean = async {
-            while !(self.tenants.all().is_empty() && !self.mounts.any_left()) {
+            while !self.tenants.all().is_empty() || self.mounts.any_left() {
                 self.changed.notified().await;
             }
         };

@@ -43,7 +43,7 @@ impl Keyed for Status {
 
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match action {
-            Action::Register(node) => self.create(&node).await,
+            Action::Register(node) => self.create(node.as_ref()).await,
             Action::CreateCsiNode(object) => self.create(&object).await,
             Action::CreateNamespace(namespace) => self.create(&namespace).await,
             Action::CreateLease(lease) => self.create(&lease).await,

@@ -13,7 +13,11 @@ use super::world::{Action, HEARTBEAT, LEASE_RENEWAL, Observed, Step};
 /// `volumesInUse` goes before everything that does not hold up a mount.
 pub fn decide(seen: &Observed) -> Step {
     let Some(node) = &seen.node else {
-        return if seen.stopping { Step::Done } else { Step::Do(Action::Register(object::node(seen))) };
+        return if seen.stopping {
+            Step::Done
+        } else {
+            Step::Do(Action::Register(Box::new(object::node(seen))))
+        };
     };
     let next = in_use(seen, node).or_else(|| status(seen, node));
     let next = if seen.stopping { next } else { next.or_else(|| calm(seen, node)) };

@@ -35,7 +35,7 @@ pub struct Observed {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    Register(Node),
+    Register(Box<Node>),
     /// Labels and annotations that are missing.
     PatchNode(Value),
     CreateCsiNode(CSINode),

@@ -74,8 +74,8 @@ impl Keyed for Manager {
                 self.fresh(&node, written).await
             }
             (Action::WriteCsiNode(csi_node), _) => {
-                let written = self.effects.replace(Part::Main, &csi_node).await;
-                self.fresh(&csi_node, written).await
+                let written = self.effects.replace(Part::Main, csi_node.as_ref()).await;
+                self.fresh(csi_node.as_ref(), written).await
             }
             (Action::Forget, Observed::Departed(seen)) => {
                 self.memory.forget(&seen.driver);

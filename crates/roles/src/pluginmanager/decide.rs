@@ -97,7 +97,7 @@ fn announce(driver: &str, facts: &Facts, node: &Node, csi_node: &CSINode) -> Ste
         return Step::Do(Action::DescribeNode { annotation: encode(&ids), labels });
     }
     match entry(driver, facts, csi_node) {
-        Some(changed) => Step::Do(Action::WriteCsiNode(changed)),
+        Some(changed) => Step::Do(Action::WriteCsiNode(Box::new(changed))),
         None => Step::Do(Action::Confirm(facts.clone())),
     }
 }
@@ -145,7 +145,7 @@ fn departed(seen: &DepartedSeen) -> Step {
     if let Some(csi_node) = &seen.csi_node
         && csi_node.spec.drivers.iter().any(|d| d.name == *driver)
     {
-        return Step::Do(Action::WriteCsiNode(without(driver, csi_node)));
+        return Step::Do(Action::WriteCsiNode(Box::new(without(driver, csi_node))));
     }
     if let Some(node) = &seen.node {
         let mut ids = node_ids(node);

@@ -50,6 +50,10 @@ fn seen(plugin: Option<Plugin>) -> SocketSeen {
     }
 }
 
+fn write(csi_node: CSINode) -> Step {
+    Step::Do(Action::WriteCsiNode(Box::new(csi_node)))
+}
+
 fn step(seen: SocketSeen) -> Step {
     decide(&Observed::Socket(seen))
 }
@@ -73,7 +77,7 @@ fn a_socket_is_registered_step_by_step() {
             seen(Some(answered())),
             Step::Do(Action::DescribeNode { annotation: "{\"d\":\"id\"}".into(), labels: facts().topology }),
         ),
-        ("entry missing", described(), Step::Do(Action::WriteCsiNode(csi_node(entry.clone())))),
+        ("entry missing", described(), write(csi_node(entry.clone()))),
         (
             "entry is there",
             SocketSeen { csi_node: Some(csi_node(entry.clone())), ..described() },
@@ -85,7 +89,7 @@ fn a_socket_is_registered_step_by_step() {
                 csi_node: Some(csi_node(json!([{"name": "d", "nodeID": "old", "topologyKeys": ["zone"]}]))),
                 ..described()
             },
-            Step::Do(Action::WriteCsiNode(csi_node(json!([])))),
+            write(csi_node(json!([]))),
         ),
         ("registered", seen(Some(plugin(Progress::Registered))), Step::Done),
         (
@@ -156,7 +160,7 @@ fn traces_of_a_departed_driver_go_when_it_stays_away() {
     assert_eq!(decided(seen(9, false)), Step::Wait(Why::Lingering(at(10))));
     assert_eq!(decided(seen(9, true)), Step::Do(Action::Forget));
     let rest = csi_node(json!([{"name": "other", "nodeID": "x"}]));
-    assert_eq!(decided(seen(10, false)), Step::Do(Action::WriteCsiNode(rest.clone())));
+    assert_eq!(decided(seen(10, false)), write(rest.clone()));
     let annotation = "{\"other\":\"x\"}".to_owned();
     let next = DepartedSeen { csi_node: Some(rest.clone()), ..seen(10, false) };
     assert_eq!(decided(next), Step::Do(Action::DescribeNode { annotation, labels: BTreeMap::new() }));

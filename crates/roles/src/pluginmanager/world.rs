@@ -116,7 +116,7 @@ pub enum Action {
         labels: BTreeMap<String, String>,
     },
     /// Writes the CSINode with another list of drivers.
-    WriteCsiNode(CSINode),
+    WriteCsiNode(Box<CSINode>),
     /// Puts the driver into the table and tells the plugin.
     Confirm(Facts),
     /// Nothing of a departed driver is left in the API.

@@ -68,7 +68,10 @@ fn next_start(seen: &Observed, pod: &Pod) -> Option<Result<Action, Why>> {
     };
     let start = |container: &Container, number: u32| match spec::build(seen, pod, container, number, volumes)
     {
-        Ok(spec) => Ok(Action::Start { container: container.name.clone(), number, spec }),
+        Ok(spec) => {
+            let container = container.name.clone();
+            Ok(Action::Start { container, number, spec: Box::new(spec) })
+        }
         Err(problem) => Err(Why::Unsupported(problem.message)),
     };
     for container in spec::init_containers(pod) {

@@ -6,13 +6,13 @@ use bowline_api::pod;
 
 use super::act::Pods;
 use super::world::{Observed, PodVolumes};
-use crate::volumemanager::BY_UID;
+use crate::indexes::PODS_BY_UID;
 
 impl Pods {
     /// `None` when the pod is neither in the API nor known here.
     pub(super) fn seen(&self, uid: &str) -> Option<Observed> {
         let here = |pod: &&std::sync::Arc<bowline_api::Pod>| pod::node_name(pod) == self.config.node_name;
-        let pod = self.pods.indexed(BY_UID, uid).iter().find(here).cloned();
+        let pod = self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned();
         if pod.is_none() && self.runtime.get(uid).is_none() {
             return None;
         }

@@ -11,8 +11,9 @@ use bowline_machinery::{Ports, Queue, RunError};
 use super::act::Pods;
 use super::runtime::{self, Runtime};
 use super::world::{Config, State};
+use crate::indexes;
 use crate::kubelet::{Alarms, Tenants};
-use crate::volumemanager::{BY_UID, Mounts};
+use crate::volumemanager::Mounts;
 
 /// Pods worked on at the same time.
 const WORKERS: usize = 64;
@@ -21,7 +22,7 @@ const WORKERS: usize = 64;
 pub async fn run(ports: Ports, config: Config, mounts: Mounts, tenants: Tenants) -> Result<(), RunError> {
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let cache = ports.informers.of::<Pod>();
-    cache.index(BY_UID, |pod| vec![pod.uid().to_owned()]);
+    indexes::pods_by_uid(&cache);
     let pods = Pods {
         effects: ports.effects("kubelet"),
         recorder: ports.recorder("kubelet"),

@@ -91,7 +91,7 @@ pub enum Action {
     Start {
         container: String,
         number: u32,
-        spec: ContainerSpec,
+        spec: Box<ContainerSpec>,
     },
     Signal {
         container: String,

@@ -38,5 +38,4 @@ mod tests;
 mod world;
 
 pub use mounts::{Mounts, PodVolumes, VolumeAt};
-pub use observe::BY_UID;
 pub use run::{Settings, run};

@@ -11,12 +11,7 @@ use super::act::Manager;
 use super::desired;
 use super::memory::VolumeState;
 use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
-use crate::indexes::PODS_BY_CLAIM;
-
-/// Index of volumes by unique volume name.
-pub const BY_UNIQUE_NAME: &str = "volumemanager.unique-name";
-/// Index of pods by UID.
-pub const BY_UID: &str = "kubelet.uid";
+use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
 /// A publication that a pod asks for.
 struct Asked {
@@ -63,7 +58,7 @@ impl Manager {
     /// Publications of this volume that pods of this node ask for.
     fn asked(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
         let mut asked = BTreeMap::new();
-        for source in self.volumes.indexed(BY_UNIQUE_NAME, unique_name) {
+        for source in self.volumes.indexed(VOLUMES_BY_UNIQUE_NAME, unique_name) {
             let Some(claim) = volume::claim_ref(&source) else { continue };
             let (Some(namespace), Some(claim)) = (&claim.namespace, &claim.name) else { continue };
             for pod in self.pods.indexed(PODS_BY_CLAIM, &format!("{namespace}/{claim}")) {
@@ -118,7 +113,7 @@ impl Manager {
 
     /// The pod is gone, or its claim no longer leads here. As long as it may run, nothing is taken from it.
     fn want_unasked(&self, pod_uid: &str) -> Want {
-        let lives = self.pods.indexed(BY_UID, pod_uid).iter().any(|pod| !ending(pod));
+        let lives = self.pods.indexed(PODS_BY_UID, pod_uid).iter().any(|pod| !ending(pod));
         let kept = self.tenants.inside(pod_uid) || (lives && !self.tenants.evicting());
         if kept { Want::AsItIs } else { Want::Gone }
     }

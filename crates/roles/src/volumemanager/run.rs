@@ -15,7 +15,6 @@ use super::act::Manager;
 use super::desired;
 use super::memory::Memory;
 use super::mounts::Mounts;
-use super::observe::{BY_UID, BY_UNIQUE_NAME};
 use super::paths::Paths;
 use super::reconstruct::reconstruct;
 use crate::indexes::{self, PODS_BY_CLAIM};
@@ -39,11 +38,9 @@ pub struct Settings {
 /// Finds the mounts of an earlier process, then runs until stopped. The view is for whoever starts containers.
 pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) -> Result<(), RunError> {
     let informers = &ports.informers;
-    informers
-        .of::<PersistentVolume>()
-        .index(BY_UNIQUE_NAME, |pv| volume::unique_name(pv).into_iter().collect());
+    indexes::volumes(&informers.of::<PersistentVolume>());
     indexes::pods(&informers.of::<Pod>());
-    informers.of::<Pod>().index(BY_UID, |pod| vec![pod.uid().to_owned()]);
+    indexes::pods_by_uid(&informers.of::<Pod>());
 
     let (memory, paths) = (Memory::default(), Paths::new(&settings.kubelet_dir));
     reconstruct(&ports.host, &paths, &memory).await?;

@@ -98,6 +98,11 @@ impl TestDriver {
         self.state.lock().unwrap().faults.entry(call.into()).or_default().push_back(fault);
     }
 
+    /// The driver's process died, too.
+    pub fn forget_calls_in_flight(&self) {
+        self.state.lock().unwrap().running.clear();
+    }
+
     /// Nothing is staged or published.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock().unwrap();

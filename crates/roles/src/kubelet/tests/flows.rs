@@ -97,7 +97,7 @@ async fn an_attachable_volume_waits_for_both_hands() {
     world.until("reported in use", in_use).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(world.driver.calls().is_empty(), "not attached yet");
-    world.attach("data").await;
+    world.attach_all(&["data"]).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     world.delete(&pod, None).await;
     world.until("gone", |w| w.phase("p") == "gone").await;

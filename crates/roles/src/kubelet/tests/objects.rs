@@ -3,6 +3,7 @@
 use bowline_api::{
     CSIDriver, Meta, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, build, name,
 };
+use bowline_machinery::effect::Part;
 use serde_json::json;
 
 use super::driver::NAME;
@@ -42,7 +43,7 @@ impl World {
         .unwrap();
         effects.create(&volume).await.unwrap();
         let status = json!({"status": {"phase": "Bound"}});
-        effects.patch(bowline_machinery::effect::Part::Status, &claim, status).await.unwrap();
+        effects.patch(Part::Status, &claim, status).await.unwrap();
     }
 
     /// Creates a pod that is already bound to the node.
@@ -52,21 +53,26 @@ impl World {
     }
 
     /// What the attach/detach controller and the attacher do together.
-    pub async fn attach(&self, claim: &str) {
+    pub async fn attach_all(&self, claims: &[&str]) {
         let effects = self.effects();
-        let handle = format!("handle-{claim}");
-        let attachment: VolumeAttachment = serde_json::from_value(json!({
-            "metadata": {"name": name::attachment(&handle, NAME, NODE)},
-            "spec": {"attacher": NAME, "nodeName": NODE, "source": {"persistentVolumeName": format!("pv-{claim}")}},
-        }))
-        .unwrap();
-        let attachment = effects.create(&attachment).await.unwrap();
-        let status = json!({"status": {"attached": true, "attachmentMetadata": {"device": "/dev/x"}}});
-        effects.patch(bowline_machinery::effect::Part::Status, &attachment, status).await.unwrap();
-        let attached = json!([{"name": name::unique_volume(NAME, &handle), "devicePath": ""}]);
-        let node = self.node().unwrap();
+        let mut attached = Vec::new();
+        for claim in claims {
+            let handle = format!("handle-{claim}");
+            let attachment: VolumeAttachment = serde_json::from_value(json!({
+                "metadata": {"name": name::attachment(&handle, NAME, NODE)},
+                "spec": {
+                    "attacher": NAME, "nodeName": NODE, "source": {"persistentVolumeName": format!("pv-{claim}")},
+                },
+            }))
+            .unwrap();
+            let attachment = effects.create(&attachment).await.unwrap();
+            let status = json!({"status": {"attached": true, "attachmentMetadata": {"device": "/dev/x"}}});
+            effects.patch(Part::Status, &attachment, status).await.unwrap();
+            attached.push(json!({"name": name::unique_volume(NAME, &handle), "devicePath": ""}));
+        }
+        self.until("node is there", |w| w.node().is_some()).await;
         let patch = json!({"status": {"volumesAttached": attached}});
-        effects.patch(bowline_machinery::effect::Part::Status, &node, patch).await.unwrap();
+        effects.patch(Part::Status, &self.node().unwrap(), patch).await.unwrap();
     }
 
     pub async fn delete(&self, pod: &Pod, grace: Option<u32>) {

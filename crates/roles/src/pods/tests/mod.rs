@@ -1,4 +1,6 @@
-//! Decisions about one pod, its status, and the container that comes out of it.
+//! Decisions about one pod.
+
+mod details;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,12 +8,9 @@ use std::time::Duration;
 
 use bowline_api::{Pod, build};
 use jiff::Timestamp;
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::decide::decide;
-use super::runtime::{Runtime, parts};
-use super::spec;
 use super::world::{
     Action, Attempt, Config, Exit, Observed, PodVolumes, SIGKILL, SIGTERM, State, Step, VolumeAt, Why,
 };
@@ -286,135 +285,5 @@ fn a_status_that_is_written_is_not_written_again() {
         }
         settle_status(&mut seen);
         assert!(!short(&decide(&seen)).starts_with("status"), "{}", short(&decide(&seen)));
-    }
-}
-
-#[test]
-fn conditions_and_states_as_upstream_has_them() {
-    let back_off = seen(pod(policy("Always"))).with("main", vec![ended(2, 7, 990)]).crashed(3);
-    let Step::Do(Action::PatchStatus(patch)) = decide(&back_off) else { panic!() };
-    let main = &patch["status"]["containerStatuses"][0];
-    assert_eq!(main["state"]["waiting"]["reason"], "CrashLoopBackOff");
-    assert_eq!(
-        main["state"]["waiting"]["message"],
-        "back-off 20s restarting failed container=main pod=p_default(uid)"
-    );
-    assert_eq!(main["lastState"]["terminated"]["exitCode"], 7);
-    assert_eq!((&main["restartCount"], &main["ready"]), (&json!(2), &json!(false)));
-    let condition = |type_: &str| -> Value {
-        let all = patch["status"]["conditions"].as_array().unwrap();
-        all.iter().find(|c| c["type"] == type_).unwrap().clone()
-    };
-    assert_eq!(condition("Ready")["message"], "containers with unready status: [main]");
-    assert_eq!(condition("PodScheduled")["status"], "True");
-}
-
-#[test]
-fn variables_are_expanded_as_upstream_does() {
-    let env = [("A".to_owned(), "1".to_owned())];
-    let table =
-        [("$(A)", "1"), ("$$(A)", "$(A)"), ("$(B)", "$(B)"), ("x$(A)y$", "x1y$"), ("$", "$"), ("$(A", "$(A")];
-    for (text, expected) in table {
-        assert_eq!(spec::expand(text, &env), expected, "{text}");
-    }
-}
-
-#[test]
-fn a_container_is_started_with_all_it_asks_for() {
-    let asking = pod(|pod| {
-        let container = &mut pod.spec.as_mut().unwrap().containers[0];
-        let env = json!([
-            {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "WHERE", "value": "$(WHO) on $(NODE)"},
-        ]);
-        container.env = Some(serde_json::from_value(env).unwrap());
-        container.args = Some(vec!["$(WHO)".into()]);
-    });
-    let Step::Do(Action::Start { spec, .. }) = decide(&seen(asking)) else { panic!() };
-    assert_eq!(spec.id, "uid/main/0");
-    assert_eq!(spec.argv, ["/bin/sh", "-c", "run", "p"]);
-    assert!(spec.env.contains(&("WHERE".into(), "p on $(NODE)".into())), "{:?}", spec.env);
-    assert_eq!(
-        (spec.mounts[0].source.to_str(), spec.mounts[0].target.to_str()),
-        (Some("/volume"), Some("/data"))
-    );
-}
-
-#[test]
-fn crashes_are_counted_until_a_long_run() {
-    let runtime = Runtime::default();
-    let exit = |second| Exit { code: 1, signal: None, finished_at: at(second), error: None };
-    for (number, started, finished, crashes) in
-        [(0, 0, 5, 1), (1, 5, 10, 2), (2, 10, 700, 1), (3, 700, 701, 2)]
-    {
-        let state = State::Running { pid: 1, started_at: at(started) };
-        runtime.started(UID, "main", number, state);
-        runtime.exited(UID, "main", number, exit(finished));
-        assert_eq!(runtime.get(UID).unwrap().crashes["main"], crashes, "attempt {number}");
-    }
-    assert_eq!(parts("uid/main/3"), Some(("uid", "main", 3)));
-    assert_eq!(parts("something else"), None);
-}
-
-fn any_attempt() -> impl Strategy<Value = Attempt> {
-    prop_oneof![
-        Just(running(0)),
-        Just(Attempt { term_at: Some(at(999)), ..running(0) }),
-        (0i32..2).prop_map(|code| ended(0, code, 990)),
-    ]
-}
-
-prop_compose! {
-    fn any_seen()(
-        attempt in prop::option::of(any_attempt()),
-        exists in any::<bool>(),
-        dying in any::<bool>(),
-        mounted in any::<bool>(),
-        left in any::<bool>(),
-        inside in any::<bool>(),
-        evicting in any::<bool>(),
-        directory in any::<bool>(),
-        rule in prop_oneof![Just("Always"), Just("OnFailure"), Just("Never")],
-    ) -> Observed {
-        let object = pod(|pod| {
-            policy(rule)(pod);
-            if dying {
-                deleting(pod);
-            }
-        });
-        let mut seen = seen(object);
-        seen.attempts = attempt.map(|a| ("main".to_owned(), vec![a])).into_iter().collect();
-        if !exists {
-            seen.pod = None;
-        }
-        if !mounted {
-            seen.volumes = PodVolumes::Waiting { unmounted: vec!["data".into()], problems: vec![] };
-        }
-        Observed { left, inside, evicting, directory, ..seen }
-    }
-}
-
-proptest! {
-    /// NODE-3: nothing that runs is started again, and nothing starts on a volume that may be taken away.
-    #[test]
-    fn containers_start_once_and_only_on_mounted_volumes(seen in any_seen()) {
-        let runs = seen.attempts.values().flatten().any(Attempt::running);
-        match decide(&seen) {
-            Step::Do(Action::Start { number, .. }) => {
-                prop_assert!(!runs && seen.inside && !seen.evicting);
-                prop_assert!(matches!(seen.volumes, PodVolumes::Ready(_)));
-                prop_assert!(seen.attempts.values().flatten().all(|a| a.number < number));
-            }
-            Step::Do(Action::Leave) => prop_assert!(!runs, "left with a running container"),
-            Step::Do(Action::CleanDirectory | Action::Delete | Action::Forget) => {
-                prop_assert!(!runs && !seen.left && !seen.inside, "{seen:?}");
-            }
-            Step::Do(Action::Remove { .. }) => prop_assert!(!runs),
-            Step::Do(Action::Signal { .. }) => {
-                let alive = seen.pod.as_ref().is_some_and(|p| p.metadata.deletion_timestamp.is_none());
-                prop_assert!(!alive || seen.evicting, "signalled a pod that nobody wants to end");
-            }
-            _ => {}
-        }
     }
 }

@@ -1,0 +1,82 @@
+//! `bowline up` on a machine or with data that it cannot use: one clear sentence, exit 1, nothing changed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn up(scratch: &Path, change: impl FnOnce(&mut Command)) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["up", "--listen", "127.0.0.1:0", "--node-name", "test-node"]);
+    command.args(["--data-dir".as_ref(), scratch.join("data").as_os_str()]);
+    command.args(["--kubelet-dir".as_ref(), scratch.join("kubelet").as_os_str()]);
+    command.env("RUST_LOG", "off");
+    change(&mut command);
+    command.output().expect("run bowline")
+}
+
+/// Exit 1 and exactly one line, which has each of these.
+fn assert_refused(output: &Output, wanted: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "one sentence, not: {text}");
+    for part in wanted {
+        assert!(text.contains(part), "should say {part:?}: {text}");
+    }
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory")
+}
+
+#[test]
+fn not_root() {
+    use std::os::unix::process::CommandExt;
+    let scratch = scratch();
+    let copy = scratch.path().join("bowline");
+    std::fs::copy(env!("CARGO_BIN_EXE_bowline"), &copy).expect("a copy that nobody may run as well");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(scratch.path(), open).expect("open the folder");
+    let output = Command::new(&copy).args(["up", "--node-name", "x"]).uid(65534).gid(65534).output().expect("run");
+    assert_refused(&output, &["needs root", "sudo"]);
+}
+
+#[test]
+fn no_mkfs() {
+    let scratch = scratch();
+    let empty = scratch.path().join("bin");
+    std::fs::create_dir(&empty).expect("empty folder");
+    let output = up(scratch.path(), |c| {
+        c.env("PATH", &empty).env("BOWLINE_TOOL_PATH", &empty);
+    });
+    assert_refused(&output, &["mkfs.ext4", "apt-get install e2fsprogs"]);
+    assert!(!scratch.path().join("data").exists(), "nothing was made");
+}
+
+#[test]
+fn port_taken() {
+    let scratch = scratch();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("address").to_string();
+    let output = up(scratch.path(), |c| {
+        c.args(["--listen", &address]);
+    });
+    assert_refused(&output, &[&address, "already in use", "--listen"]);
+}
+
+#[test]
+fn data_of_a_newer_version() {
+    let scratch = scratch();
+    let store = scratch.path().join("data/store");
+    std::fs::create_dir_all(&store).expect("store folder");
+    std::fs::write(store.join("version"), "999\n").expect("a version of the future");
+    let output = up(scratch.path(), |_| {});
+    assert_refused(&output, &["newer", "999"]);
+}
+
+#[test]
+fn bad_node_name() {
+    let scratch = scratch();
+    let output = up(scratch.path(), |c| {
+        c.args(["--node-name", "No Such Name"]);
+    });
+    assert_refused(&output, &["No Such Name", "--node-name"]);
+}
