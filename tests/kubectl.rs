@@ -177,7 +177,9 @@ async fn change(kubectl: &Kubectl<'_>) {
     kubectl.sees_given("create -f -", settings, &["created"]).await;
     kubectl.sees(r#"patch configmap settings -p '{"data":{"b":"2"}}'"#, &["patched"]).await;
     kubectl.sees("get configmap settings -o jsonpath='{.data}'", &[r#"{"a":"1","b":"2"}"#]).await;
-    kubectl.sees_given("create -f -", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}", &["created"]).await;
+    kubectl
+        .sees_given("create -f -", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}", &["created"])
+        .await;
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {x: secret}";
     kubectl.sees_given("create -n other -f -", secret, &["created"]).await;
     kubectl.sees("get secret -n other", &["Opaque", "key"]).await;

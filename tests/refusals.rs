@@ -35,18 +35,25 @@ fn not_root() {
     std::fs::copy(env!("CARGO_BIN_EXE_bowline"), &copy).expect("a copy that nobody may run as well");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(scratch.path(), open).expect("open the folder");
-    let output = Command::new(&copy).args(["up", "--node-name", "x"]).uid(65534).gid(65534).output().expect("run");
+    let output =
+        Command::new(&copy).args(["up", "--node-name", "x"]).uid(65534).gid(65534).output().expect("run");
     assert_refused(&output, &["needs root", "sudo"]);
 }
 
 #[test]
 fn no_mkfs() {
     let scratch = scratch();
-    let empty = scratch.path().join("bin");
+    let empty = scratch.path().join("empty");
     std::fs::create_dir(&empty).expect("empty folder");
-    let output = up(scratch.path(), |c| {
-        c.env("PATH", &empty).env("BOWLINE_TOOL_PATH", &empty);
-    });
+    // A mount namespace of its own, in which the folders of system programs are empty.
+    let hide = r#"for d in /usr/sbin /sbin; do mount --bind "$EMPTY" $d; done; exec "$0" up --data-dir "$DATA" --node-name x"#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", hide, env!("CARGO_BIN_EXE_bowline")])
+        .env("EMPTY", &empty)
+        .env("DATA", scratch.path().join("data"))
+        .env("RUST_LOG", "off")
+        .output()
+        .expect("run unshare");
     assert_refused(&output, &["mkfs.ext4", "apt-get install e2fsprogs"]);
     assert!(!scratch.path().join("data").exists(), "nothing was made");
 }
@@ -67,9 +74,20 @@ fn data_of_a_newer_version() {
     let scratch = scratch();
     let store = scratch.path().join("data/store");
     std::fs::create_dir_all(&store).expect("store folder");
-    std::fs::write(store.join("version"), "999\n").expect("a version of the future");
+    std::fs::write(store.join("format"), "999\n").expect("a version of the future");
     let output = up(scratch.path(), |_| {});
     assert_refused(&output, &["newer", "999"]);
+}
+
+#[test]
+fn data_in_use() {
+    let scratch = scratch();
+    let store = scratch.path().join("data/store");
+    std::fs::create_dir_all(&store).expect("store folder");
+    let lock = std::fs::File::create(store.join("lock")).expect("lock file");
+    lock.lock().expect("lock");
+    let output = up(scratch.path(), |_| {});
+    assert_refused(&output, &["in use by another process"]);
 }
 
 #[test]

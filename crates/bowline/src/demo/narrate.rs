@@ -46,7 +46,9 @@ impl Narrator {
                 format!("delete pod {name}")
             }
             ("kubectl", action, _) => format!("{action} {kind} {name}"),
-            ("default-scheduler", "update", _) => format!("chooses a node for the pod and notes it on claim {name}"),
+            ("default-scheduler", "update", _) => {
+                format!("chooses a node for the pod and notes it on claim {name}")
+            }
             ("default-scheduler", "binding", _) => format!("claim is bound: binds pod {name} to the node"),
             ("persistentvolume-controller", "update", "persistentvolumeclaim") if self.provisioned.get() => {
                 format!("binds claim {name} to the volume")
@@ -63,8 +65,12 @@ impl Narrator {
                 self.provisioned.set(true);
                 format!("create persistentvolume {name}")
             }
-            ("external-provisioner", "CreateVolume", _) => "CreateVolume: the driver makes a sparse image file".into(),
-            ("external-provisioner", "DeleteVolume", _) => "DeleteVolume: the driver removes the image file".into(),
+            ("external-provisioner", "CreateVolume", _) => {
+                "CreateVolume: the driver makes a sparse image file".into()
+            }
+            ("external-provisioner", "DeleteVolume", _) => {
+                "DeleteVolume: the driver removes the image file".into()
+            }
             ("external-provisioner", "delete", _) => format!("delete persistentvolume {name}"),
             ("external-attacher", "ControllerPublishVolume", _) => {
                 "ControllerPublishVolume: the driver gives the volume to this node".into()
@@ -73,25 +79,39 @@ impl Narrator {
                 "ControllerUnpublishVolume: the driver takes it back".into()
             }
             ("external-attacher", "patch status", _) => "volumeattachment is attached".into(),
-            ("external-attacher", "patch", kind) if self.leaving.get() => format!("lets go of the {kind} (finalizer)"),
+            ("external-attacher", "patch", kind) if self.leaving.get() => {
+                format!("lets go of the {kind} (finalizer)")
+            }
             ("external-attacher", "patch", kind) => format!("guards the {kind} (finalizer)"),
-            ("attachdetach-controller", "create", _) => format!("pod is on a node: create volumeattachment {name}"),
+            ("attachdetach-controller", "create", _) => {
+                format!("pod is on a node: create volumeattachment {name}")
+            }
             ("attachdetach-controller", "delete", _) => format!("delete volumeattachment {name}"),
             ("attachdetach-controller", "patch status", _) if self.leaving.get() => {
                 "withdraws the volume from the node (volumesAttached)".into()
             }
-            ("attachdetach-controller", "patch status", _) => "tells the node: attached (volumesAttached)".into(),
+            ("attachdetach-controller", "patch status", _) => {
+                "tells the node: attached (volumesAttached)".into()
+            }
             ("kubelet", "NodeStageVolume", _) => "NodeStageVolume: loop device, mkfs, mount".into(),
             ("kubelet", "NodePublishVolume", _) => "NodePublishVolume: bind mount into the pod".into(),
             ("kubelet", "NodeUnpublishVolume", _) => "NodeUnpublishVolume: bind mount removed".into(),
-            ("kubelet", "NodeUnstageVolume", _) => "NodeUnstageVolume: unmounted, loop device detached".into(),
+            ("kubelet", "NodeUnstageVolume", _) => {
+                "NodeUnstageVolume: unmounted, loop device detached".into()
+            }
             ("kubelet", "start", _) => format!("starts container {}", last_parts(&entry.object)),
             ("kubelet", "signal", _) => format!("ends container {}", last_parts(&entry.object)),
-            ("kubelet", "patch status", "node") if self.leaving.get() => "volume no longer in use (volumesInUse)".into(),
+            ("kubelet", "patch status", "node") if self.leaving.get() => {
+                "volume no longer in use (volumesInUse)".into()
+            }
             ("kubelet", "patch status", "node") => "volume will be in use (volumesInUse)".into(),
             ("kubelet", "delete", "pod") => format!("pod {name} is gone"),
-            ("persistentvolumeclaim-protection-controller", _, _) => format!("claim {name} is unused: lets it go"),
-            ("persistentvolume-protection-controller", _, _) if entry.error.is_empty() => "lets the volume go".into(),
+            ("persistentvolumeclaim-protection-controller", _, _) => {
+                format!("claim {name} is unused: lets it go")
+            }
+            ("persistentvolume-protection-controller", _, _) if entry.error.is_empty() => {
+                "lets the volume go".into()
+            }
             _ => return None,
         };
         Some(text)

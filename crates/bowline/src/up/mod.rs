@@ -20,7 +20,9 @@ pub use config::Config;
 pub use running::Running;
 
 /// Run everything on this machine: API server, controllers, scheduler, sidecars, kubelet, CSI driver
+// Upstream's flags may be repeated; the last one wins.
 #[derive(clap::Args)]
+#[command(args_override_self = true)]
 pub struct Up {
     /// Where everything is kept: objects, volumes, certificates, the kubeconfig
     #[arg(long, value_name = "DIR", default_value = "/var/lib/bowline")]

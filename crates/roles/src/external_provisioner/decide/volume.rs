@@ -49,10 +49,11 @@ fn delete_volume(seen: &Volume) -> Decision {
     if !seen.settings.creates {
         return refuse(Why::Invalid("CSI driver does not support deleting volumes".into()));
     }
-    // An attachment in any state: the driver may still have it published.
+    // An attachment in any state: the driver may still have it published. Upstream calls that a failure and tries
+    // again later; here the end of the attachment wakes us, so it is an ordinary wait.
     if let Some(node) = &seen.attached_to {
         let volume = seen.object.name().to_owned();
-        return refuse(Why::StillAttached { volume, node: node.clone() });
+        return Step::Wait(Why::StillAttached { volume, node: node.clone() });
     }
     match secret(seen) {
         Ok(secret) => Step::Do(Action::Delete { handle: csi.volume_handle.clone(), secret }),

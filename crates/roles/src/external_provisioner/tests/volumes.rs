@@ -99,7 +99,7 @@ fn volume_decisions() {
         ("backend gone", seen().released().deleted(), Step::Do(Action::DeleteObject)),
         ("object deleting", seen().released().deleted().deleting(), Step::Do(Action::RemoveFinalizer)),
         ("another driver's", foreign, Step::Done),
-        ("attached", attached, Step::Do(Action::Refuse(still))),
+        ("attached", attached, Step::Wait(still)),
     ];
     for (name, seen, expected) in table {
         assert_eq!(decision(seen), expected, "{name}");
