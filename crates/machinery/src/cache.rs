@@ -210,6 +210,11 @@ impl<K: Object> Cache<K> {
         self.inner.synced.send_replace(true);
     }
 
+    /// No first list will come any more: whoever waits for it may go on, and finds that the process is to end.
+    pub(crate) fn ended(&self) {
+        self.inner.synced.send_replace(true);
+    }
+
     fn seen(&self) -> u64 {
         self.read().seen
     }

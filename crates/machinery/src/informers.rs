@@ -50,7 +50,7 @@ async fn follow<K: Object>(api: Api<K>, cache: Cache<K>, stop: CancellationToken
     loop {
         let event = tokio::select! {
             biased;
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return cache.ended(),
             event = events.next() => event,
         };
         match event {

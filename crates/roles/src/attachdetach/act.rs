@@ -32,7 +32,7 @@ impl Controller {
             }
             Action::TellFailed { node, error } => {
                 let on = on(seen, &node)?;
-                self.warn(on, &format!("AttachVolume.Attach failed for volume \"{}\" : {error}", on.volume));
+                self.tell_failed(seen, &node, &error);
                 let told = on.attachment.as_ref().and_then(|a| attach_error(&a.object));
                 self.memory.change(&seen.key, &node, |note| note.told_error = told);
                 Ok(())
@@ -42,6 +42,12 @@ impl Controller {
                 self.memory.change(&seen.key, &node, |note| note.told_waiting = true);
                 Ok(())
             }
+        }
+    }
+
+    pub(super) fn tell_failed(&self, seen: &Observed, node: &str, error: &str) {
+        if let Some(on) = seen.nodes.get(node) {
+            self.warn(on, &format!("AttachVolume.Attach failed for volume \"{}\" : {error}", on.volume));
         }
     }
 

@@ -156,4 +156,12 @@ impl Keyed for Controller {
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         self.perform(action, &seen).await
     }
+    async fn failed(&self, key: &Key, error: &EffectError) {
+        // Pods are told when it was the attachment that could not be made.
+        if let Some(seen) = self.narrowed(key)
+            && let Step::Do(Action::Attach { node }) = decide(&seen)
+        {
+            self.tell_failed(&seen, &node, &error.message);
+        }
+    }
 }

@@ -62,10 +62,10 @@ pub fn fs_type(given: &Parameters) -> Result<Option<String>, String> {
     let mut found = given.iter().filter(named).map(|(_, value)| value.clone());
     match (found.next(), found.next()) {
         (first, None) => Ok(first),
-        (_, Some(_)) => {
-            Err("fstype specified in parameters with both \"fstype\" and \"csi.storage.k8s.io/fstype\" keys"
-                .into())
-        }
+        (_, Some(_)) => Err(format!(
+            "fstype specified in parameters with both \"{FSTYPE_OLD}\" and \"{}\" keys",
+            keys::FSTYPE_PARAMETER
+        )),
     }
 }
 
