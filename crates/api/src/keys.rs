@@ -96,8 +96,8 @@ pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Class parameters with this prefix are the provisioner's, not the driver's.
 pub const CLASS_PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
 pub const FSTYPE_PARAMETER: &str = "csi.storage.k8s.io/fstype";
-/// Prefix of the names of in-tree plugins; a provisioner without it is external.
-pub const IN_TREE_PREFIX: &str = "kubernetes.io/";
+/// Prefix of upstream's own names: native resources and in-tree plugins. A provisioner without it is external.
+pub const NATIVE_PREFIX: &str = "kubernetes.io/";
 /// The provisioner that never provisions.
 pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 

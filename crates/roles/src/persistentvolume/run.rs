@@ -44,7 +44,11 @@ pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     let binder = Arc::new(Binder { sight, hands, told: Told::default() });
     let queue = Queue::new(BACKOFF);
     wire(&binder, &queue);
-    binder.sight.synced().await;
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => return Ok(()),
+        () = binder.sight.synced() => {}
+    }
     let work = move |key| {
         let binder = binder.clone();
         async move { reconcile(&*binder, &key).await }

@@ -15,6 +15,11 @@ pub(super) struct Sight {
 }
 
 impl Sight {
+    pub async fn synced(&self) {
+        self.claims.synced().await;
+        self.pods.synced().await;
+    }
+
     pub async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, EffectError> {
         let Some(claim) = self.claims.get(key) else { return Ok(None) };
         let asked = claim.deleting() && claim.has_finalizer(keys::PVC_PROTECTION);

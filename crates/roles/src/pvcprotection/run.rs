@@ -28,8 +28,11 @@ pub async fn run(ports: Ports) -> Result<(), RunError> {
     let role = Arc::new(Protection { sight, effects });
     let queue = Queue::new(Backoff::CONTROLLER);
     wire(&role.sight, &queue);
-    role.sight.claims.synced().await;
-    role.sight.pods.synced().await;
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => return Ok(()),
+        () = role.sight.synced() => {}
+    }
     let work = move |key: ObjectKey| {
         let role = role.clone();
         async move { reconcile(&*role, &key).await }

@@ -25,7 +25,11 @@ pub async fn run(ports: Ports) -> Result<(), RunError> {
             to.add(volume.name().to_owned());
         }
     });
-    role.volumes.synced().await;
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => return Ok(()),
+        () = role.volumes.synced() => {}
+    }
     let work = move |name: String| {
         let role = role.clone();
         async move { reconcile(&*role, &name).await }

@@ -34,7 +34,11 @@ pub async fn run(ports: Ports) -> Result<(), RunError> {
     };
     let queue = Queue::new(BACKOFF);
     wire(&sight, &queue, &hands.recorder);
-    sight.synced().await;
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => return Ok(()),
+        () = sight.synced() => {}
+    }
     let scheduler = Arc::new(Scheduler { sight, hands });
     let work = move |key: ObjectKey| {
         let scheduler = scheduler.clone();

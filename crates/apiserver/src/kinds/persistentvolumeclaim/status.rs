@@ -1,5 +1,6 @@
 //! What controllers may report of a claim. Phases may follow each other in any order.
 
+use bowline_api::keys;
 use bowline_api::volume::STORAGE;
 use k8s_openapi::api::core::v1::PersistentVolumeClaimStatus;
 
@@ -13,8 +14,6 @@ const RESIZE_STATES: [&str; 5] = [
     "NodeResizeInProgress",
     "NodeResizeInfeasible",
 ];
-/// Prefix, or part of it, that marks a resource as upstream's own.
-const NATIVE: &str = "kubernetes.io/";
 
 pub fn errors(status: &PersistentVolumeClaimStatus) -> Vec<Invalid> {
     let mut errors = Vec::new();
@@ -40,7 +39,7 @@ pub fn errors(status: &PersistentVolumeClaimStatus) -> Vec<Invalid> {
 /// A qualified name; without a foreign prefix it can only be storage.
 fn name_errors(at: &str, name: &str) -> Vec<Invalid> {
     let errors = names::qualified(at, name);
-    let native = !name.contains('/') || name.contains(NATIVE);
+    let native = !name.contains('/') || name.contains(keys::NATIVE_PREFIX);
     if errors.is_empty() && native {
         return check::one_of(at, name, &[STORAGE]).into_iter().collect();
     }

@@ -57,7 +57,7 @@ fn request(seen: &ClaimSeen, class: &str) -> Step<Action, Why> {
     let plugin = class.provisioner.as_str();
     let provisioner = match keys::migrated_driver(plugin) {
         Some(driver) => driver,
-        None if plugin.starts_with(keys::IN_TREE_PREFIX) => return Step::Wait(Why::NoPlugin(plugin.into())),
+        None if plugin.starts_with(keys::NATIVE_PREFIX) => return Step::Wait(Why::NoPlugin(plugin.into())),
         None => plugin,
     };
     if seen.claim.annotation(keys::STORAGE_PROVISIONER) == Some(provisioner) {

@@ -71,7 +71,7 @@ fn reclaim_failure(this: &PersistentVolume) -> Option<Failure> {
     let made_by = this.annotation(keys::PROVISIONED_BY).filter(|plugin| !plugin.is_empty());
     match (volume::reclaim_policy(this), made_by) {
         (volume::RETAIN, _) => None,
-        (volume::DELETE, Some(plugin)) if plugin.starts_with(keys::IN_TREE_PREFIX) => {
+        (volume::DELETE, Some(plugin)) if plugin.starts_with(keys::NATIVE_PREFIX) => {
             Some(Failure::NoPlugin(plugin.into()))
         }
         (volume::DELETE, Some(_)) => None,
