@@ -1,6 +1,8 @@
 //! Goal: wherever `bowline up` dies, the next start completes the journey with one volume and leaks nothing.
 //! Method: end the process with SIGKILL at its n-th failpoint, for each n, until a run passes without dying.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::sync::Arc;

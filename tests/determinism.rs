@@ -1,6 +1,8 @@
 //! The whole chain on one thread and paused time: the same seed gives the same trace, another seed another
 //! interleaving, and all of them the same end.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use bowline_sim::{Trace, story, world};

@@ -1,5 +1,7 @@
 //! A current, real kubectl against `bowline up`: what a user types, and what they must see.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::path::PathBuf;

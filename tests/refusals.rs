@@ -1,5 +1,7 @@
 //! `bowline up` on a machine or with data that it cannot use: one clear sentence, exit 1, nothing changed.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -55,7 +55,7 @@ impl Server {
         for name in NAMESPACES {
             let object = json!({
                 "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "metadata": {"name": name, "labels": {(bowline_api::keys::NAMESPACE_NAME_LABEL): name}},
             });
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
         }

@@ -24,7 +24,7 @@ impl World {
         let pods = self.ports.informers.of::<Pod>();
         let running =
             |name: &&str| pods.list().iter().any(|p| p.name() == *name && pod::phase(p) == "Running");
-        let all = pods.until(|_| names.iter().all(|n| running(n)).then_some(()));
+        let all = pods.until(|_| names.iter().all(running).then_some(()));
         self.within(all, "all pods run").await;
     }
 
