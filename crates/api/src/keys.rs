@@ -106,6 +106,9 @@ pub const CSI_PLUGIN: &str = "kubernetes.io/csi";
 /// The same in a directory name.
 pub const CSI_PLUGIN_ESCAPED: &str = "kubernetes.io~csi";
 
+/// The emptyDir volume plugin in a directory name.
+pub const EMPTY_DIR_PLUGIN_ESCAPED: &str = "kubernetes.io~empty-dir";
+
 /// Keys that the kubelet adds to the volume context when the driver asks for pod information.
 pub const POD_NAME: &str = "csi.storage.k8s.io/pod.name";
 pub const POD_NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";

@@ -4,9 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bowline_api::Pod;
+use bowline_api::{Meta, Pod};
 use bowline_host::kernel::KernelError;
 use bowline_machinery::effect::{EffectError, Effects, Part};
+use bowline_machinery::told::Told;
 use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder};
 
 use super::decide::decide;
@@ -35,6 +36,8 @@ pub struct Pods {
     pub runtime: Runtime,
     pub queue: Queue<String>,
     pub alarms: Alarms,
+    /// Back-offs that pods were told of.
+    pub told: Arc<Told<String>>,
 }
 
 #[async_trait]
@@ -57,6 +60,14 @@ impl Keyed for Pods {
     }
 
     fn waiting(&self, uid: &String, seen: &Observed, why: &Why) {
+        if let (Why::BackOff { container, at }, Some(pod)) = (why, &seen.pod)
+            && self.told.news(uid, &format!("{container} {at}"))
+        {
+            let (name, namespace) = (pod.name(), pod.namespace());
+            let text =
+                format!("Back-off restarting failed container {container} in pod {name}_{namespace}({uid})");
+            self.recorder.warning(pod.as_ref(), "BackOff", text);
+        }
         if let Some(at) = why.until() {
             self.alarms.set(uid, at, seen.now);
         }
@@ -101,6 +112,7 @@ impl Keyed for Pods {
             Action::Forget => {
                 self.runtime.forget(uid);
                 self.alarms.forget(uid);
+                self.told.forget(uid);
             }
         }
         Ok(())

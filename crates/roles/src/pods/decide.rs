@@ -78,21 +78,21 @@ fn next_start(seen: &Observed, pod: &Pod) -> Option<Result<Action, Why>> {
         match due(seen, pod, container, true) {
             Due::Ended(0) => {}
             Due::Now(number) => return Some(start(container, number)),
-            Due::At(at) => return Some(Err(Why::BackOff(at))),
+            Due::At(at) => return Some(Err(Why::BackOff { container: container.name.clone(), at })),
             Due::Running => return Some(Err(Why::Initializing(container.name.clone()))),
             // A failed init container under `Never`: the status says so next, and the pod is over.
             Due::Ended(_) => return None,
         }
     }
-    let mut wait = None;
+    let mut wait: Option<(Timestamp, &str)> = None;
     for container in spec::app_containers(pod) {
         match due(seen, pod, container, false) {
             Due::Now(number) => return Some(start(container, number)),
-            Due::At(at) => wait = Some(wait.map_or(at, |w: Timestamp| w.min(at))),
+            Due::At(at) => wait = Some(wait.map_or((at, &container.name), |w| w.min((at, &container.name)))),
             Due::Running | Due::Ended(_) => {}
         }
     }
-    wait.map(|at| Err(Why::BackOff(at)))
+    wait.map(|(at, container)| Err(Why::BackOff { container: container.to_owned(), at }))
 }
 
 /// How the last run of a container stands. Where no record is left, the API's word on its end counts.

@@ -31,6 +31,7 @@ pub async fn run(ports: Ports, config: Config, mounts: Mounts, tenants: Tenants)
         runtime: Runtime::default(),
         alarms: Alarms::new(queue.clone()),
         queue: queue.clone(),
+        told: Arc::default(),
         ports: ports.clone(),
         mounts,
         tenants,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_api::build::HOST_IMAGE;
-use bowline_api::{Container, Meta, Pod, pod};
+use bowline_api::{Container, Meta, Pod, keys, pod};
 use k8s_openapi::api::core::v1::{EnvVar, ObjectFieldSelector, Volume};
 
 use super::world::{Binding, Config, ContainerSpec, Observed, VolumeAt};
@@ -29,7 +29,7 @@ fn config(message: String) -> Problem {
 
 /// Where a pod's emptyDir volumes are.
 pub fn empty_dirs(config: &Config, uid: &str) -> PathBuf {
-    config.kubelet_dir.join("pods").join(uid).join("volumes").join("kubernetes.io~empty-dir")
+    config.kubelet_dir.join("pods").join(uid).join("volumes").join(keys::EMPTY_DIR_PLUGIN_ESCAPED)
 }
 
 /// emptyDir volumes that some container mounts.

@@ -122,7 +122,7 @@ pub enum Why {
     Told(String),
     Unsupported(String),
     Initializing(String),
-    BackOff(Timestamp),
+    BackOff { container: String, at: Timestamp },
     Grace(Timestamp),
     Exiting,
     Unmounting,
@@ -132,7 +132,7 @@ impl Why {
     /// When to look again even if nothing changes.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
-            Self::VolumeProblem(at) | Self::BackOff(at) | Self::Grace(at) => Some(*at),
+            Self::VolumeProblem(at) | Self::BackOff { at, .. } | Self::Grace(at) => Some(*at),
             Self::Volumes(_)
             | Self::Told(_)
             | Self::Unsupported(_)
@@ -150,7 +150,7 @@ impl fmt::Display for Why {
             Self::VolumeProblem(at) => write!(f, "some volume cannot be worked out; reported at {at}"),
             Self::Told(text) | Self::Unsupported(text) => f.write_str(text),
             Self::Initializing(name) => write!(f, "init container {name} has not finished"),
-            Self::BackOff(at) => write!(f, "a container has ended too often; restarted at {at}"),
+            Self::BackOff { container, at } => write!(f, "container {container} is restarted at {at}"),
             Self::Grace(at) => write!(f, "containers have until {at} to end"),
             Self::Exiting => f.write_str("containers were killed and are ending"),
             Self::Unmounting => f.write_str("volumes are being unmounted"),

@@ -8,7 +8,8 @@ use super::world::{Staging, Target};
 
 /// Directories that the kubelet makes.
 pub const DIR_MODE: u32 = 0o750;
-const VOL_DATA: &str = "vol_data.json";
+/// What a later process needs to take a volume down.
+pub const VOL_DATA: &str = "vol_data.json";
 
 #[derive(Debug, Clone)]
 pub struct Paths {

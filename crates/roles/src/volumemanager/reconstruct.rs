@@ -10,7 +10,7 @@ use bowline_host::Host;
 use bowline_machinery::RunError;
 
 use super::memory::Memory;
-use super::paths::Paths;
+use super::paths::{Paths, VOL_DATA};
 use super::record::Record;
 use super::world::{Mode, Presence, Staging, Target};
 
@@ -62,7 +62,7 @@ impl Scan<'_> {
             }
             for hash in self.host.disk.list(&plugin.join(&driver)).await? {
                 let dir = plugin.join(&driver).join(hash);
-                match self.read(&dir.join("vol_data.json")).await? {
+                match self.read(&dir.join(VOL_DATA)).await? {
                     Some((volume, _)) => {
                         self.memory.set_stage(&volume, &Staging::Filesystem, Presence::Uncertain);
                     }
@@ -79,7 +79,7 @@ impl Scan<'_> {
             if NOT_VOLUMES.contains(&spec_name.as_str()) {
                 continue;
             }
-            let file = self.paths.device_data(&spec_name).join("vol_data.json");
+            let file = self.paths.device_data(&spec_name).join(VOL_DATA);
             let Some((volume, record)) = self.read(&file).await? else { continue };
             let spec_name = record.spec_name().unwrap_or(&spec_name).to_owned();
             self.memory.set_stage(&volume, &Staging::Block(spec_name.clone()), Presence::Uncertain);

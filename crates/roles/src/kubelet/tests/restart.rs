@@ -94,6 +94,8 @@ async fn containers_end_and_start_again_by_policy() {
         status.state.unwrap().waiting.is_some_and(|s| s.reason.as_deref() == Some("CrashLoopBackOff"))
     };
     world.until("backs off", waiting).await;
+    let text = format!("Back-off restarting failed container main in pod always_default({uid})");
+    world.until("and says so", |w| w.events("BackOff") == [text.clone()]).await;
     world.until("and restarts", |w| w.running() == [format!("{uid}/main/2")]).await;
     world.until("keeps only the last record", |w| w.fake.containers().len() == 2).await;
 }
