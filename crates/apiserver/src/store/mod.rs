@@ -132,6 +132,8 @@ impl Store {
     pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
         match &self.inner.writer {
             Writer::Inline(sequencer) => {
+                // Nothing here ever waits, so a busy caller lets others run from time to time.
+                tokio::task::coop::consume_budget().await;
                 let mut sequencer = sequencer.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut results = sequencer.commit(vec![write]);
                 results.pop().unwrap_or_else(|| Err(stopped()))

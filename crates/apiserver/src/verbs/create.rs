@@ -60,7 +60,8 @@ pub async fn create(
     let made_up = metadata::name(&object).is_empty() && !prefix.is_empty();
     let attempts = if made_up && !dry_run { NAME_ATTEMPTS } else { 1 };
     for attempt in 1..=attempts {
-        let mut object = object.clone();
+        let last = attempt == attempts;
+        let mut object = if last { std::mem::take(&mut object) } else { object.clone() };
         if made_up {
             let kept: String = prefix.chars().take(PREFIX_MAX).collect();
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
@@ -81,7 +82,7 @@ pub async fn create(
                 }
                 return Ok(stored.json.clone());
             }
-            Err(WriteError::Conflict { .. }) if attempt < attempts => {}
+            Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
             Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
         }
