@@ -11,8 +11,8 @@ help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: tools ## One claim's whole journey on this machine, then clean up
-	$(CARGO) build --release --package bowline
-	$(TARGET_DIR)/release/bowline demo
+	$(CARGO) build --package bowline
+	$(TARGET_DIR)/debug/bowline demo
 
 test: tools $(KUBECTL) ## Set up, check and test everything
 	$(MAKE) check

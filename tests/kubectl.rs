@@ -214,7 +214,7 @@ async fn bad_input(kubectl: &Kubectl<'_>) {
         .refused(
             "patch sc local -p '{\"provisioner\":\"other\"}'",
             "",
-            &["updates to provisioner are forbidden"],
+            &["provisioner: Invalid value", "field is immutable"],
         )
         .await;
     kubectl.refused("get widgets", "", &["doesn't have a resource type"]).await;

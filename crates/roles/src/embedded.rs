@@ -1,15 +1,13 @@
 //! All roles in one process, around one driver: what `bowline up` and the simulation run.
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Node, node};
 use bowline_machinery::{Ports, RunError};
-use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
 
+use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 use crate::{
     attachdetach, external_attacher, external_provisioner, node_driver_registrar, persistentvolume,
@@ -32,37 +30,24 @@ pub struct Settings {
 pub struct Embedded {
     ports: Ports,
     settings: Settings,
-    tasks: TaskTracker,
-    failure: watch::Sender<Option<Arc<RunError>>>,
+    crew: Crew,
     kubelet: Kubelet,
 }
 
 impl Embedded {
     /// Starts every role. They run until `ports.stop` is cancelled.
     pub async fn start(ports: &Ports, settings: Settings) -> Result<Self, RunError> {
+        let crew = Crew::default();
+        crew.run(persistentvolume::run(ports.clone(), crate::flags(&[])?));
+        crew.run(attachdetach::run(ports.clone(), crate::flags(&[])?));
+        crew.run(pvprotection::run(ports.clone()));
+        crew.run(pvcprotection::run(ports.clone()));
+        crew.run(scheduler::run(ports.clone()));
+        start_sidecars(ports, &settings, &crew)?;
         let mut config = KubeletConfig::new(&settings.node_name, &settings.kubelet_dir);
         config.data_dir_hidden.clone_from(&settings.hidden);
-        let (tasks, failure) = (TaskTracker::new(), watch::channel(None).0);
-        let role = |run: RunRole| supervise(&tasks, &failure, run);
-
-        role(Box::pin(persistentvolume::run(ports.clone(), crate::flags(&[])?)));
-        role(Box::pin(attachdetach::run(ports.clone(), crate::flags(&[])?)));
-        role(Box::pin(pvprotection::run(ports.clone())));
-        role(Box::pin(pvcprotection::run(ports.clone())));
-        role(Box::pin(scheduler::run(ports.clone())));
-        let socket = settings.driver_socket.to_string_lossy().into_owned();
-        let csi = ["--csi-address", socket.as_str()];
-        role(Box::pin(external_provisioner::run(ports.clone(), crate::flags(&csi)?)));
-        role(Box::pin(external_attacher::run(ports.clone(), crate::flags(&csi)?)));
-        let registry = settings.kubelet_dir.join("plugins_registry");
-        let registry = registry.to_string_lossy().into_owned();
-        let registrar = [
-            csi.as_slice(),
-            &["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry],
-        ];
-        role(Box::pin(node_driver_registrar::run(ports.clone(), crate::flags(&registrar.concat())?)));
-        let kubelet = run_kubelet(ports.clone(), config).await?;
-        Ok(Self { ports: ports.clone(), settings, tasks, failure, kubelet })
+        let kubelet = run_kubelet(ports.clone(), config, &crew).await?;
+        Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }
 
     /// Waits until the node is Ready and knows the driver.
@@ -77,14 +62,7 @@ impl Embedded {
 
     /// Resolves when a role has ended with an error.
     pub async fn failed(&self) -> Arc<RunError> {
-        let mut failure = self.failure.subscribe();
-        loop {
-            if let Some(error) = failure.borrow_and_update().clone() {
-                return error;
-            }
-            // The sender is ours, so this cannot fail.
-            let _ = failure.changed().await;
-        }
+        self.crew.failed().await
     }
 
     /// Ends containers and takes down their volumes. False: something was still in use when time ran out.
@@ -93,22 +71,19 @@ impl Embedded {
     }
 
     /// Waits for the roles after `ports.stop` was cancelled.
-    pub async fn finished(self) -> Result<(), RunError> {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.kubelet.finished().await
+    pub async fn finished(&self) -> Result<(), Arc<RunError>> {
+        self.crew.finished().await
     }
 }
 
-type RunRole = std::pin::Pin<Box<dyn Future<Output = Result<(), RunError>> + Send>>;
-
-/// Runs a role; the first that fails is remembered.
-fn supervise(tasks: &TaskTracker, failure: &watch::Sender<Option<Arc<RunError>>>, role: RunRole) {
-    let failure = failure.clone();
-    tasks.spawn(async move {
-        if let Err(error) = role.await {
-            tracing::error!(%error, "a role ended");
-            failure.send_if_modified(|first| first.is_none() && first.replace(Arc::new(error)).is_none());
-        }
-    });
+/// What upstream runs beside the driver, on its socket.
+fn start_sidecars(ports: &Ports, settings: &Settings, crew: &Crew) -> Result<(), RunError> {
+    let socket = settings.driver_socket.to_string_lossy().into_owned();
+    let registry = settings.kubelet_dir.join("plugins_registry").to_string_lossy().into_owned();
+    let csi = ["--csi-address", socket.as_str()];
+    let paths = ["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry];
+    crew.run(external_provisioner::run(ports.clone(), crate::flags(&csi)?));
+    crew.run(external_attacher::run(ports.clone(), crate::flags(&csi)?));
+    crew.run(node_driver_registrar::run(ports.clone(), crate::flags(&[csi.as_slice(), &paths].concat())?));
+    Ok(())
 }

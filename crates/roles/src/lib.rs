@@ -4,10 +4,12 @@
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
 pub mod attachdetach;
+pub mod crew;
 pub mod embedded;
 pub mod external_attacher;
 pub mod external_provisioner;
 pub mod indexes;
+pub mod invariants;
 pub mod kubelet;
 pub mod node_driver_registrar;
 pub mod nodestatus;

@@ -51,5 +51,7 @@ impl World {
 /// Two journeys side by side, there and back.
 pub async fn there_and_back(world: Arc<World>) {
     world.apply(&["a", "b"]).await;
+    world.check();
     world.delete_all().await;
+    world.check();
 }

@@ -11,6 +11,7 @@ use bowline_host::fake::{self, FakeHost};
 use bowline_machinery::journal::Entry;
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
+use bowline_roles::invariants::{self, Snapshot};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -87,6 +88,17 @@ impl World {
             Ok(done) => done,
             Err(_) => panic!("{what}: waited in vain. The last effects:\n{}", self.trace().await.tail(60)),
         }
+    }
+
+    /// The promises hold now.
+    pub fn check(&self) {
+        let informers = &self.ports.informers;
+        let seen = Snapshot {
+            claims: informers.of().list(),
+            volumes: informers.of().list(),
+            attachments: informers.of().list(),
+        };
+        assert_eq!(invariants::violations(&seen), Vec::<String>::new());
     }
 
     /// Everything that has happened so far.

@@ -71,7 +71,9 @@ pub enum WriteError {
 pub enum OpenError {
     #[error("data directory {dir} is in use by another process{holder}")]
     InUse { dir: String, holder: String },
-    #[error("data directory {dir} has format {found}; this version reads up to {known}")]
+    #[error(
+        "data directory {dir} was written by a newer version (format {found}, this one reads up to {known}): use that version or another directory"
+    )]
     Newer { dir: String, found: String, known: u32 },
     #[error("open data directory {dir}: {why}")]
     Broken { dir: String, why: String },

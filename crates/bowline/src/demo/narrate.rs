@@ -26,6 +26,10 @@ impl Narrator {
     pub fn tell(&self, terminal: &Terminal, entry: &Entry) {
         let time = format!("{:>7.3} s", self.began.elapsed().as_secs_f64());
         let who = format!("{:<22}", short_component(entry.component));
+        // Two components wrote at once and one looks again: the protocol, not a failure.
+        if entry.error.contains("the object has been modified") {
+            return;
+        }
         let Some(mut what) = self.sentence(entry) else { return };
         if !entry.error.is_empty() {
             what = terminal.bad(&format!("{what}: {}", entry.error));

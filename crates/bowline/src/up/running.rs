@@ -95,7 +95,7 @@ impl Running {
         self.driver.stop().await;
         self.server_stop.cancel();
         self.server.await.context("wait for the API server")?;
-        roles?;
+        roles.map_err(|error| anyhow!("{}", chain(error.as_ref())))?;
         if !drained {
             return Err(anyhow!(
                 "some containers or volumes were still in use after {} s; the next start takes them over",

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bowline_machinery::{Ports, RunError};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
 
 use super::tenants::Tenants;
+use crate::crew::Crew;
 use crate::nodestatus::{self, InUse, Switch};
 use crate::pluginmanager::{self, Drivers};
 use crate::pods;
@@ -47,27 +47,25 @@ impl KubeletConfig {
 
 /// A running kubelet.
 pub struct Kubelet {
-    tasks: Vec<JoinHandle<Result<(), RunError>>>,
     switch: Switch,
     tenants: Tenants,
     mounts: Mounts,
     changed: Arc<Notify>,
 }
 
-/// Starts all roles; they run until `ports.stop` is cancelled. Returns when the mounts and containers of an earlier
+/// Starts all roles in `crew`; they run until `ports.stop` is cancelled. Returns when the mounts and containers of an earlier
 /// process are known.
-pub async fn run_kubelet(ports: Ports, config: KubeletConfig) -> Result<Kubelet, RunError> {
+pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Result<Kubelet, RunError> {
     let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
     let switch = Switch::new(&config.node_name);
     let node_name = config.node_name.clone();
-    let mut tasks = Vec::new();
 
     let (with, name, list, off) = (ports.clone(), node_name.clone(), in_use.clone(), switch.clone());
-    tasks.push(tokio::spawn(async move { nodestatus::run(with, &name, list, off).await }));
+    crew.run(async move { nodestatus::run(with, &name, list, off).await });
 
     let (with, name, table) = (ports.clone(), node_name.clone(), drivers.clone());
     let registry = config.kubelet_dir.join("plugins_registry");
-    tasks.push(tokio::spawn(async move { pluginmanager::run(with, &name, &registry, table).await }));
+    crew.run(async move { pluginmanager::run(with, &name, &registry, table).await });
 
     let settings = Settings {
         node_name: node_name.clone(),
@@ -78,14 +76,10 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig) -> Result<Kubelet,
     };
     let (view, shown) = oneshot::channel();
     let with = ports.clone();
-    let volumes = tokio::spawn(async move {
-        volumemanager::run(with, settings, move |mounts| drop(view.send(mounts))).await
-    });
+    crew.run(async move { volumemanager::run(with, settings, move |mounts| drop(view.send(mounts))).await });
     let Ok(mounts) = shown.await else {
-        let ended = volumes.await.unwrap_or_else(|e| Err(RunError::Refused(e.to_string())));
-        return Err(ended.err().unwrap_or_else(|| RunError::Refused("stopped while starting".into())));
+        return Err(RunError::Refused("the volume manager ended while starting".into()));
     };
-    tasks.push(volumes);
 
     let mut hidden = vec![config.kubelet_dir.clone()];
     hidden.extend(config.data_dir_hidden);
@@ -102,8 +96,8 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig) -> Result<Kubelet,
     let wake = changed.clone();
     mounts.on_change(move |_| wake.notify_one());
     let (view, inside) = (mounts.clone(), tenants.clone());
-    tasks.push(tokio::spawn(async move { pods::run(ports, pod_config, view, inside).await }));
-    Ok(Kubelet { tasks, switch, tenants, mounts, changed })
+    crew.run(async move { pods::run(ports, pod_config, view, inside).await });
+    Ok(Kubelet { switch, tenants, mounts, changed })
 }
 
 impl Kubelet {
@@ -123,13 +117,5 @@ impl Kubelet {
     /// The view of a pod's volumes, for whoever shows it.
     pub fn mounts(&self) -> &Mounts {
         &self.mounts
-    }
-
-    /// Waits until all roles have ended, after `ports.stop` was cancelled.
-    pub async fn finished(self) -> Result<(), RunError> {
-        for task in self.tasks {
-            task.await.unwrap_or_else(|e| Err(RunError::Refused(e.to_string())))?;
-        }
-        Ok(())
     }
 }

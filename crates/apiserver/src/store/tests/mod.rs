@@ -308,5 +308,10 @@ fn a_directory_is_for_one_process_and_one_format() {
     drop(store);
     std::fs::write(dir.path().join("format"), "99\n").unwrap();
     let error = Store::open_file(dir.path()).err().unwrap().to_string();
-    assert_eq!(error, format!("data directory {path} has format \"99\"; this version reads up to 1"));
+    assert_eq!(
+        error,
+        format!(
+            "data directory {path} was written by a newer version (format \"99\", this one reads up to 1): use that version or another directory"
+        )
+    );
 }

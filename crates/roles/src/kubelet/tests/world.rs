@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::TestDriver;
 use super::objects::NODE;
+use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 
 pub const KUBELET_DIR: &str = "/var/lib/kubelet";
@@ -26,6 +27,7 @@ pub struct World {
     pub driver: TestDriver,
     pub ports: Ports,
     pub kubelet: Option<Kubelet>,
+    crew: Crew,
     serving: CancellationToken,
 }
 
@@ -43,19 +45,30 @@ impl World {
         server.bootstrap().await.ok().unwrap();
         let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
         let ports = process(&server, &host);
-        Self { fake, host, server, driver, ports, kubelet: None, serving: CancellationToken::new() }
+        Self {
+            fake,
+            host,
+            server,
+            driver,
+            ports,
+            kubelet: None,
+            crew: Crew::default(),
+            serving: CancellationToken::new(),
+        }
     }
 
     pub async fn start_kubelet(&mut self) {
         self.ports = process(&self.server, &self.host);
         let config = KubeletConfig::new(NODE, KUBELET_DIR);
-        self.kubelet = Some(run_kubelet(self.ports.clone(), config).await.unwrap());
+        self.kubelet = Some(run_kubelet(self.ports.clone(), config, &self.crew).await.unwrap());
     }
 
     /// The process ends without leaving the machine clean.
     pub async fn stop_kubelet(&mut self) {
         self.ports.stop.cancel();
-        self.kubelet.take().unwrap().finished().await.unwrap();
+        self.kubelet.take().unwrap();
+        self.crew.finished().await.unwrap();
+        self.crew = Crew::default();
     }
 
     pub async fn start_driver(&mut self) {
