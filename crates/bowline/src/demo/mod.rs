@@ -109,7 +109,7 @@ fn farewell(terminal: &Terminal) {
         "bowline up --data-dir /var/lib/bowline      # keep it running (as root), then in another shell:",
         "export KUBECONFIG=/var/lib/bowline/kubeconfig",
         "kubectl apply -f examples/pod-with-volume.yaml",
-        "kubectl get pod,pvc,pv,volumeattachment -w",
+        "kubectl get pod,pvc,pv,volumeattachment",
         "kubectl describe pvc data",
     ] {
         terminal.line(format!("  {line}"));
