@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, major, minor};
 use rustix::io::Errno;
@@ -9,6 +10,10 @@ use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::{mountinfo, raw};
 use crate::kernel::{KernelError, Mount, Result};
+
+/// How long a busy mount is tried again: 250 ms.
+const UNMOUNT_TRIES: u32 = 50;
+const UNMOUNT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Words of mount(8) and the flag each sets or, with `false`, clears.
 const FLAG_WORDS: [(&str, MountFlags, bool); 21] = [
@@ -81,13 +86,19 @@ pub(super) fn bind(source: &Path, target: &Path, read_only: bool) -> Result<()> 
 }
 
 /// Takes off the topmost mount. Never lazily: a device must be free when this has succeeded.
+///
+/// A mount that is held for a moment only is waited for: between fork and exec a child has our open files.
 pub(super) fn unmount(target: &Path) -> Result<()> {
-    match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
-        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(errno) => {
-            Err(KernelError::errno(format!("unmount `{}`", target.display()), errno.raw_os_error()))
+    let failed =
+        |errno: Errno| KernelError::errno(format!("unmount `{}`", target.display()), errno.raw_os_error());
+    for _ in 0..UNMOUNT_TRIES {
+        match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+            Err(Errno::BUSY) => std::thread::sleep(UNMOUNT_PAUSE),
+            Err(errno) => return Err(failed(errno)),
         }
     }
+    Err(failed(Errno::BUSY))
 }
 
 /// Asks the kernel whether anything is mounted at the path before reading the whole table.
