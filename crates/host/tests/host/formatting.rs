@@ -101,8 +101,11 @@ async fn an_unreadable_device_is_an_error_and_not_empty() {
     let world = World::new();
     let kernel = &world.host.kernel;
     assert!(kernel.content(Path::new("/dev/no-such-device")).await.is_err());
-    let device = world.device("image", 1).await;
-    kernel.loop_detach(&device).await.unwrap();
+    // A free loop device with a number that no other test is given: a detached one may be taken again at once.
+    let device = world.path("free");
+    let number = rustix::fs::makedev(7, 4000);
+    let (kind, mode) = (rustix::fs::FileType::BlockDevice, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, &device, kind, mode, number).unwrap();
     let error = kernel.content(&device).await.unwrap_err().to_string();
     assert!(error.contains("no size") || error.contains("no such device"), "{error}");
 }
