@@ -38,9 +38,19 @@ impl Range {
         self.required <= size && (self.limit == 0 || size <= self.limit)
     }
 
+    /// The size to create where no volume can have more than `size_max` bytes, and `left` bytes can be had now. Who
+    /// asks for no size in particular gets what there is; for others that is not considered here.
+    pub fn choose_up_to(&self, size_max: u64, left: u64, fs: Option<FsType>) -> Result<u64, VolumeError> {
+        if self.required > 0 {
+            return self.choose(fs);
+        }
+        let limit = if self.limit == 0 { size_max } else { self.limit.min(size_max) };
+        let size = Self { limit, ..*self }.choose(fs)?;
+        Ok(size.min((left / MIB * MIB).max(size_min(fs))))
+    }
+
     /// The size to create: whole MiB, enough for the filesystem, never above the limit.
     pub fn choose(&self, fs: Option<FsType>) -> Result<u64, VolumeError> {
-        let size_min = fs.map_or(MIB, FsType::size_min);
         let wanted = match (self.required, self.limit) {
             (0, 0) => DEFAULT_SIZE,
             (0, limit) => DEFAULT_SIZE.min(limit / MIB * MIB),
@@ -48,7 +58,7 @@ impl Range {
         };
         let refuse = |why: String| VolumeError::OutOfRange { why };
         let size = wanted
-            .max(size_min)
+            .max(size_min(fs))
             .checked_next_multiple_of(MIB)
             .filter(|size| i64::try_from(*size).is_ok())
             .ok_or_else(|| refuse(format!("{wanted} bytes are more than any volume has")))?;
@@ -57,6 +67,11 @@ impl Range {
         }
         Ok(size)
     }
+}
+
+/// The smallest volume, where it is to hold this filesystem.
+pub fn size_min(fs: Option<FsType>) -> u64 {
+    fs.map_or(MIB, FsType::size_min)
 }
 
 #[cfg(test)]
@@ -83,6 +98,25 @@ mod tests {
         ];
         for (name, required, limit, fs, expected) in table {
             assert_eq!(Range { required, limit }.choose(fs).ok(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn sizes_chosen_where_little_is_left() {
+        let xfs = Some(FsType::Xfs);
+        let table = [
+            ("the usual", 0, 0, 2 * GIB, 2 * GIB, None, Some(GIB)),
+            ("a small pool", 0, 0, 100 * MIB + 5, 2 * GIB, None, Some(100 * MIB)),
+            ("a crowded pool", 0, 0, 2 * GIB, 10 * MIB + 5, None, Some(10 * MIB)),
+            ("a limit", 0, 5 * MIB, 2 * GIB, 10 * MIB, None, Some(5 * MIB)),
+            ("a full pool", 0, 0, 2 * GIB, 5, None, Some(MIB)),
+            ("crowded for xfs", 0, 0, 2 * GIB, 10 * MIB, xfs, Some(300 * MIB)),
+            ("too small for xfs", 0, 0, 100 * MIB, 100 * MIB, xfs, None),
+            ("asked for", GIB, 0, 100 * MIB, 10 * MIB, None, Some(GIB)),
+        ];
+        for (name, required, limit, size_max, left, fs, expected) in table {
+            let chosen = Range { required, limit }.choose_up_to(size_max, left, fs).ok();
+            assert_eq!(chosen, expected, "{name}");
         }
     }
 

@@ -27,8 +27,8 @@ pub enum VolumeError {
     Incompatible { name: String, what: &'static str },
     #[error("no requested topology is served here")]
     Unreachable,
-    #[error("{want} bytes requested, the pool has {total}")]
-    TooLarge { want: u64, total: u64 },
+    #[error("{want} bytes requested, the pool may promise {left} more; delete volumes or raise its limits")]
+    NoRoom { want: u64, left: u64 },
     #[error("node `{node}` has its limit of {limit} volumes")]
     AttachLimit { node: String, limit: u32 },
     #[error("volume `{id}` is in use: {how}")]
@@ -61,6 +61,21 @@ pub enum VolumeError {
     Unformatted { id: VolumeId },
     #[error("volume `{id}` holds {found}, `{wanted}` requested; nothing was changed")]
     HoldsData { id: VolumeId, found: String, wanted: &'static str },
+    #[error("volume `{id}` is not at `{path}`")]
+    NotShown { id: VolumeId, path: PathBuf },
+    #[error(
+        "volume `{id}` is mounted and this process may not grow its filesystem: give the node plugin \
+         CAP_SYS_RESOURCE, or restart the pod, since the next staging grows it before it is mounted"
+    )]
+    MayNotGrow { id: VolumeId },
+    #[error("volume `{id}` is mounted read-only, so its filesystem cannot grow")]
+    ReadOnlyMount { id: VolumeId },
+    #[error("image of volume `{id}` has {length} bytes, the volume has {capacity}; nothing was changed")]
+    ImageShort { id: VolumeId, length: u64, capacity: u64 },
+    #[error("no answer about `{path}` yet, its filesystem or the disk below may hang")]
+    Silent { path: PathBuf },
+    #[error("{count} filesystems owe an answer, no further one is asked")]
+    Crowded { count: usize },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
@@ -84,11 +99,11 @@ impl VolumeError {
         match self {
             Self::Missing(_) | Self::Invalid { .. } | Self::Unsupported { .. } => Code::InvalidArgument,
             Self::OutOfRange { .. } => Code::OutOfRange,
-            Self::NotFound { .. } | Self::UnknownNode { .. } => Code::NotFound,
+            Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotShown { .. } => Code::NotFound,
             Self::Incompatible { .. }
             | Self::PublishedDifferently { .. }
             | Self::StagedDifferently { .. } => Code::AlreadyExists,
-            Self::Unreachable | Self::TooLarge { .. } | Self::AttachLimit { .. } => Code::ResourceExhausted,
+            Self::Unreachable | Self::NoRoom { .. } | Self::AttachLimit { .. } => Code::ResourceExhausted,
             Self::InUse { .. }
             | Self::PublishedElsewhere { .. }
             | Self::NotPublished { .. }
@@ -101,9 +116,13 @@ impl VolumeError {
             | Self::Foreign { .. }
             | Self::Unformatted { .. }
             | Self::HoldsData { .. }
+            | Self::MayNotGrow { .. }
+            | Self::ReadOnlyMount { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
-            Self::DataLoss { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::ImageShort { .. } => Code::DataLoss,
+            Self::Silent { .. } => Code::DeadlineExceeded,
+            Self::Crowded { .. } => Code::Unavailable,
             Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,
             Self::Disk { .. } | Self::Kernel { .. } | Self::Record { .. } | Self::Lost => Code::Internal,
         }

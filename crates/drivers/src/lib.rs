@@ -8,6 +8,8 @@ mod error;
 mod id;
 mod inflight;
 pub mod local;
+mod patience;
+mod quantity;
 mod serve;
 mod shelf;
 mod work;

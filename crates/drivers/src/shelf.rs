@@ -26,17 +26,41 @@ pub trait Record: Serialize + DeserializeOwned + Clone {
     /// Layout of the file. Another one is refused, since guessing could destroy data.
     const VERSION: u32;
     fn version(&self) -> u32;
+    /// Bytes it promises to somebody.
+    fn promised(&self) -> u64 {
+        0
+    }
 }
 
 pub struct Shelf<K, R> {
     host: Host,
     root: PathBuf,
-    records: Mutex<BTreeMap<Id<K>, Arc<R>>>,
+    kept: Mutex<Kept<K, R>>,
+}
+
+struct Kept<K, R> {
+    records: BTreeMap<Id<K>, Arc<R>>,
+    /// What all of them promise, kept as a sum. Wider than one record's bytes, so it never overflows.
+    promised: u128,
+}
+
+impl<K: Ord, R: Record> Kept<K, R> {
+    fn insert(&mut self, id: Id<K>, record: R) {
+        self.promised += u128::from(record.promised());
+        let old = self.records.insert(id, Arc::new(record));
+        self.promised -= old.map_or(0, |old| u128::from(old.promised()));
+    }
+
+    fn remove(&mut self, id: &Id<K>) {
+        let old = self.records.remove(id);
+        self.promised -= old.map_or(0, |old| u128::from(old.promised()));
+    }
 }
 
 impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     pub async fn open(host: Host, root: PathBuf) -> Result<Self> {
-        let shelf = Self { host, root, records: Mutex::default() };
+        let kept = Mutex::new(Kept { records: BTreeMap::new(), promised: 0 });
+        let shelf = Self { host, root, kept };
         shelf.host.disk.create_dir_all(&shelf.root, DIR_MODE).await.during("create pool directory")?;
         for name in shelf.host.disk.list(&shelf.root).await.during("list pool")? {
             let Some(id) = Id::parse(&name) else { continue };
@@ -57,7 +81,7 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         }
         let bytes = self.host.disk.read(&path).await.during("read record")?;
         let record = decode::<R>(&bytes).map_err(|source| VolumeError::Record { path, source })?;
-        self.lock().insert(id, Arc::new(record));
+        self.lock().insert(id, record);
         Ok(())
     }
 
@@ -71,12 +95,17 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     }
 
     pub fn get(&self, id: &Id<K>) -> Option<Arc<R>> {
-        self.lock().get(id).cloned()
+        self.lock().records.get(id).cloned()
+    }
+
+    /// Bytes promised by all records together.
+    pub fn promised(&self) -> u128 {
+        self.lock().promised
     }
 
     /// Everything, in id order.
     pub fn all(&self) -> Vec<(Id<K>, Arc<R>)> {
-        self.lock().iter().map(|(id, record)| (id.clone(), record.clone())).collect()
+        self.lock().records.iter().map(|(id, record)| (id.clone(), record.clone())).collect()
     }
 
     /// Up to `count` records in id order after `last` that are `wanted`, and whether more follow.
@@ -86,9 +115,10 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         count: usize,
         wanted: impl Fn(&Id<K>, &R) -> bool,
     ) -> (Vec<(Id<K>, Arc<R>)>, bool) {
-        let records = self.lock();
+        let kept = self.lock();
         let start = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest = records.range((start, Bound::Unbounded)).filter(|(id, record)| wanted(id, record));
+        let mut rest =
+            kept.records.range((start, Bound::Unbounded)).filter(|(id, record)| wanted(id, record));
         let page = rest.by_ref().take(count).map(|(id, record)| (id.clone(), record.clone())).collect();
         (page, rest.next().is_some())
     }
@@ -98,7 +128,7 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         let bytes = serde_json::to_vec_pretty(&record)
             .map_err(|source| VolumeError::Record { path: path.clone(), source })?;
         self.host.disk.write_atomic(&path, &bytes, FILE_MODE).await.during("write record")?;
-        self.lock().insert(id.clone(), Arc::new(record));
+        self.lock().insert(id.clone(), record);
         Ok(())
     }
 
@@ -122,8 +152,8 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         self.root.join(id.as_str())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id<K>, Arc<R>>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept<K, R>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,6 +8,9 @@ use super::record::Segments;
 /// A node id becomes a topology value, which CSI limits to this many characters.
 const NODE_ID_MAX: usize = 63;
 
+/// Few volumes are ever full, and an image takes no more than what was written to it.
+pub const OVER_PROVISIONING: u32 = 10;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalConfig {
     /// Directory that holds the volumes.
@@ -18,6 +21,10 @@ pub struct LocalConfig {
     pub others: Vec<NamedNode>,
     /// Most volumes published to one node at a time; zero means no limit.
     pub max_volumes: u32,
+    /// Bytes of the filesystem that count as the pool; none means all.
+    pub capacity: Option<u64>,
+    /// How many times the pool may be promised to volumes and snapshots in all; zero means no bound.
+    pub over_provisioning: u32,
 }
 
 /// A node as callers see it.
@@ -59,7 +66,14 @@ impl LocalConfig {
         if !pool.is_absolute() {
             return Err(ConfigError::Pool(pool));
         }
-        Ok(Self { pool, node, others: Vec::new(), max_volumes: 0 })
+        Ok(Self {
+            pool,
+            node,
+            others: Vec::new(),
+            max_volumes: 0,
+            capacity: None,
+            over_provisioning: OVER_PROVISIONING,
+        })
     }
 
     /// Every node of this machine, the instance's own first.

@@ -9,6 +9,8 @@ use tonic::{Request, Response, Status};
 use tracing::info_span;
 
 use super::driver::Driver;
+use super::expand::{self, ExpandVolume};
+use super::modify::{self, ModifyVolume};
 use super::{attach, list, parse, provision, validate};
 
 pub struct ControllerService(pub Arc<Driver>);
@@ -16,13 +18,16 @@ pub struct ControllerService(pub Arc<Driver>);
 type Answer<T> = Result<Response<T>, Status>;
 
 /// Exactly what works.
-const CAPABILITIES: [rpc::Type; 7] = [
+const CAPABILITIES: [rpc::Type; 10] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::PublishUnpublishVolume,
     rpc::Type::ListVolumes,
     rpc::Type::ListVolumesPublishedNodes,
     rpc::Type::GetCapacity,
     rpc::Type::GetVolume,
+    rpc::Type::PublishReadonly,
+    rpc::Type::ExpandVolume,
+    rpc::Type::ModifyVolume,
     rpc::Type::SingleNodeMultiWriter,
 ];
 
@@ -148,15 +153,30 @@ impl Controller for ControllerService {
 
     async fn controller_expand_volume(
         &self,
-        _: Request<csi::ControllerExpandVolumeRequest>,
+        r: Request<csi::ControllerExpandVolumeRequest>,
     ) -> Answer<csi::ControllerExpandVolumeResponse> {
-        Err(Status::unimplemented("expansion"))
+        let want = ExpandVolume::parse(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.id.clone());
+        let span = info_span!("csi.ControllerExpandVolume", volume = %id);
+        let work = async move {
+            let (size, node_expansion_required) = expand::expand(&driver, want).await?;
+            let capacity_bytes = i64::try_from(size).unwrap_or(i64::MAX);
+            Ok(csi::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
+        };
+        self.0.exclusive(&id, span, work).await
     }
 
     async fn controller_modify_volume(
         &self,
-        _: Request<csi::ControllerModifyVolumeRequest>,
+        r: Request<csi::ControllerModifyVolumeRequest>,
     ) -> Answer<csi::ControllerModifyVolumeResponse> {
-        Err(Status::unimplemented("modification"))
+        let want = ModifyVolume::parse(r.get_ref())?;
+        let (driver, id) = (self.0.clone(), want.id.clone());
+        let span = info_span!("csi.ControllerModifyVolume", volume = %id);
+        let work = async move {
+            modify::modify(&driver, want).await?;
+            Ok(csi::ControllerModifyVolumeResponse {})
+        };
+        self.0.exclusive(&id, span, work).await
     }
 }

@@ -7,9 +7,12 @@ use tonic::{Response, Status};
 use tracing::Span;
 
 use super::config::LocalConfig;
+use super::fit;
 use super::pool::Pool;
+use super::room::Reserved;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
+use crate::patience::Patience;
 use crate::work::Work;
 
 pub struct Driver {
@@ -18,13 +21,18 @@ pub struct Driver {
     pub pool: Pool,
     /// Held from counting a node's volumes to recording one more.
     pub attaching: tokio::sync::Mutex<()>,
+    pub reserved: Reserved,
+    pub patience: Patience,
     pub work: Work,
 }
 
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        Ok(Arc::new(Self { host, config, pool, attaching: Default::default(), work: Work::default() }))
+        let (attaching, reserved, patience, work) = Default::default();
+        let driver = Arc::new(Self { host, config, pool, attaching, reserved, patience, work });
+        fit::all(&driver).await?;
+        Ok(driver)
     }
 
     /// Runs one operation on a volume to its end.

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::config::{ConfigError, LocalConfig, NamedNode, segment};
+use super::config::{ConfigError, LocalConfig, NamedNode, OVER_PROVISIONING, segment};
 use super::record::Segments;
+use crate::quantity;
 
 const SCHEME: &str = "unix://";
 
@@ -29,12 +30,21 @@ pub struct LocalFlags {
     /// Most volumes published to one node at a time; 0 sets no limit
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub max_volumes_per_node: u32,
+    /// The part of the pool's filesystem that this driver may use, such as `100Gi`; all of it by default
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    pub capacity: Option<u64>,
+    /// How many times the capacity may be promised to volumes and snapshots together; 1 never promises more than
+    /// there is, 0 sets no bound. No single volume is larger than the capacity
+    #[arg(long, value_name = "RATIO", default_value_t = OVER_PROVISIONING)]
+    pub over_provisioning: u32,
 }
 
 impl LocalFlags {
     pub fn config(&self) -> Result<LocalConfig, ConfigError> {
         let mut config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
         config.max_volumes = self.max_volumes_per_node;
+        config.capacity = self.capacity;
+        config.over_provisioning = self.over_provisioning;
         config.others = self.known_node.iter().map(|text| known_node(text)).collect::<Result<_, _>>()?;
         if !self.topology.is_empty() {
             config.share_topology(&Segments::from_iter(self.topology.iter().cloned()));

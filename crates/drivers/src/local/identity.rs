@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_proto::csi::v1::identity_server::Identity;
-use bowline_proto::csi::v1::plugin_capability::{Service, Type, service};
+use bowline_proto::csi::v1::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
 use bowline_proto::csi::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     PluginCapability, ProbeRequest, ProbeResponse,
@@ -38,9 +38,10 @@ impl Identity for IdentityService {
         let services = [service::Type::ControllerService, service::Type::VolumeAccessibilityConstraints];
         let capability =
             |s: service::Type| PluginCapability { r#type: Some(Type::Service(Service { r#type: s.into() })) };
-        Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: services.into_iter().map(capability).collect(),
-        }))
+        let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
+        let online = PluginCapability { r#type: Some(Type::VolumeExpansion(online)) };
+        let capabilities = services.into_iter().map(capability).chain([online]).collect();
+        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities }))
     }
 
     #[tracing::instrument(name = "csi.Probe", skip_all)]

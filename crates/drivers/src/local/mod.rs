@@ -9,26 +9,37 @@
 //! - a volume is on one node at a time, ATT-2 (`plan::publish`);
 //! - a call that has begun ends, even if its caller has gone; until then the volume answers ABORTED (`driver`);
 //! - a restart forgets nothing: what cannot be seen is in the record, the rest is asked of the kernel (`record`);
-//! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
+//! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1;
+//! - nothing is promised beyond the limits of the pool, and GetCapacity says exactly what can be had (`room`);
+//! - a volume never shrinks, and a filesystem fills its device when a workload sees it (`expand`, `grow`).
 //!
-//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target` → `controller`, `node`.
+//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target`, `expand`, `modify`, `stats` → `controller`, `node`.
 
 mod attach;
 mod config;
 mod controller;
 mod driver;
+mod expand;
+mod fit;
 mod flags;
+mod grow;
 mod identity;
 mod list;
+mod modify;
 mod mounts;
 mod node;
+mod node_expand;
 mod parse;
 mod plan;
 mod pool;
 mod provision;
 mod record;
+mod room;
 mod serve;
+mod settings;
+mod shown;
 mod stage;
+mod stats;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,12 @@ impl Seen {
         Owner::Foreign
     }
 
+    /// A mount through which the volume's filesystem can be changed.
+    pub fn writable(&self) -> Option<&Mount> {
+        let changes = |mount: &&Mount| self.owner(mount) == Owner::Filesystem && !mount.read_only();
+        self.table.iter().find(changes)
+    }
+
     /// Places other than `staging` where the volume shows.
     pub fn uses_besides<'a>(&'a self, staging: &'a Path) -> impl Iterator<Item = &'a Path> {
         let ours = move |mount: &&Mount| mount.target != staging && self.owner(mount) != Owner::Foreign;

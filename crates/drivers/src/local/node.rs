@@ -10,7 +10,8 @@ use tracing::info_span;
 
 use super::config::NamedNode;
 use super::driver::Driver;
-use super::{parse, stage, target};
+use super::node_expand::{self, NodeExpandVolume};
+use super::{parse, stage, stats, target};
 
 pub struct NodeService {
     pub driver: Arc<Driver>,
@@ -20,7 +21,12 @@ pub struct NodeService {
 type Answer<T> = Result<Response<T>, Status>;
 
 /// Exactly what works.
-const CAPABILITIES: [rpc::Type; 2] = [rpc::Type::StageUnstageVolume, rpc::Type::SingleNodeMultiWriter];
+const CAPABILITIES: [rpc::Type; 4] = [
+    rpc::Type::StageUnstageVolume,
+    rpc::Type::GetVolumeStats,
+    rpc::Type::ExpandVolume,
+    rpc::Type::SingleNodeMultiWriter,
+];
 
 #[tonic::async_trait]
 impl Node for NodeService {
@@ -83,18 +89,27 @@ impl Node for NodeService {
         self.driver.exclusive(&id, span, work).await
     }
 
+    #[tracing::instrument(name = "csi.NodeGetVolumeStats", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn node_get_volume_stats(
         &self,
-        _: Request<csi::NodeGetVolumeStatsRequest>,
+        r: Request<csi::NodeGetVolumeStatsRequest>,
     ) -> Answer<csi::NodeGetVolumeStatsResponse> {
-        Err(Status::unimplemented("statistics"))
+        Ok(Response::new(stats::stats(&self.driver, &self.node, r.get_ref()).await?))
     }
 
     async fn node_expand_volume(
         &self,
-        _: Request<csi::NodeExpandVolumeRequest>,
+        r: Request<csi::NodeExpandVolumeRequest>,
     ) -> Answer<csi::NodeExpandVolumeResponse> {
-        Err(Status::unimplemented("expansion"))
+        let want = NodeExpandVolume::parse(r.get_ref())?;
+        let (driver, id) = (self.driver.clone(), want.place.id.clone());
+        let node = self.node.clone();
+        let span = info_span!("csi.NodeExpandVolume", volume = %id);
+        let work = async move {
+            let size = node_expand::expand(&driver, &node, want).await?;
+            Ok(csi::NodeExpandVolumeResponse { capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX) })
+        };
+        self.driver.exclusive(&id, span, work).await
     }
 
     #[tracing::instrument(name = "csi.NodeGetCapabilities", skip_all)]

@@ -9,6 +9,7 @@ use std::path::{Component, PathBuf};
 use bowline_proto::csi::v1 as csi;
 
 use super::record::{Access, Segments};
+use super::settings::{self, Settings};
 use crate::capability::{AccessType, Capability, FsType};
 use crate::capacity::Range;
 use crate::error::VolumeError;
@@ -32,6 +33,7 @@ pub struct CreateVolume {
     pub range: Range,
     pub access: Access,
     pub parameters: BTreeMap<String, String>,
+    pub mutable: Settings,
     /// Places of which one has to reach the volume; empty means anywhere.
     pub requisite: Vec<Segments>,
     /// Places that would be best, best first.
@@ -84,16 +86,17 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
     if request.volume_content_source.is_some() {
         return Err(invalid("volume_content_source", "volumes start empty"));
     }
-    if let Some(key) = request.mutable_parameters.keys().next() {
-        return Err(invalid("mutable_parameters", format!("unknown key `{}`", quoted(key))));
-    }
+    let parameters = parameters(request.parameters)?;
+    let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
+    let mutable = mutable.over(Settings::among("parameters", &parameters)?);
     let places = request.accessibility_requirements.unwrap_or_default();
     let segments = |wire: Vec<csi::Topology>| wire.into_iter().map(|topology| topology.segments).collect();
     Ok(CreateVolume {
         id: VolumeId::for_name(&request.name),
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
-        parameters: parameters(request.parameters)?,
+        parameters,
+        mutable,
         requisite: segments(places.requisite),
         preferred: segments(places.preferred),
         name: request.name,
@@ -174,10 +177,11 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
     Ok(access)
 }
 
-/// The parameters that shape the volume. There are none yet, so a typing error never goes unnoticed.
+/// The parameters that shape the volume. Only known ones pass, so a typing error never goes unnoticed.
 pub fn parameters(mut wire: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     wire.retain(|key, _| !key.starts_with(METADATA_PREFIX));
-    match wire.keys().next() {
+    Settings::among("parameters", &wire)?;
+    match wire.keys().find(|key| !settings::is_key(key)) {
         Some(key) => Err(invalid("parameters", format!("unknown key `{}`", quoted(key)))),
         None => Ok(wire),
     }

@@ -9,6 +9,7 @@ use super::config::NamedNode;
 use super::mounts::{Owner, Seen};
 use super::parse::{CreateVolume, NodePublishVolume, PublishVolume, StageVolume};
 use super::record::{Attachment, Contents, Phase, Segments, Staging, VolumeRecord};
+use super::room::Room;
 use crate::capability::{AccessType, FsType, Mode};
 use crate::error::VolumeError;
 use crate::id::VolumeId;
@@ -31,7 +32,7 @@ pub fn create(
     want: &CreateVolume,
     have: Option<VolumeRecord>,
     places: &[&Segments],
-    total: u64,
+    room: Room,
 ) -> Result<Create> {
     if let Some(have) = have {
         compatible(want, &have)?;
@@ -42,10 +43,8 @@ pub fn create(
         };
     }
     let place = place(want, places).ok_or(VolumeError::Unreachable)?;
-    let capacity = want.range.choose(want.access.filesystem)?;
-    if capacity > total {
-        return Err(VolumeError::TooLarge { want: capacity, total });
-    }
+    let capacity = want.range.choose_up_to(room.size, room.left, want.access.filesystem)?;
+    room.admit(capacity)?;
     Ok(Create::Make(VolumeRecord {
         version: VolumeRecord::VERSION,
         name: want.name.clone(),
@@ -53,10 +52,11 @@ pub fn create(
         capacity,
         access: want.access,
         parameters: want.parameters.clone(),
-        mutable: BTreeMap::new(),
+        mutable: want.mutable,
         source: None,
         topology: place.clone(),
         contents: Contents::Blank,
+        filled: None,
         published: BTreeMap::new(),
         staged: BTreeMap::new(),
     }))
@@ -81,6 +81,7 @@ fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
         (!want.range.admits(have.capacity), "size"),
         (!fs_fits || (want.access.block && !have.access.block), "capability"),
         (want.parameters != have.parameters, "parameter"),
+        (want.mutable != have.mutable, "mutable parameter"),
         (!reaches(&want.requisite, &have.topology), "topology"),
     ];
     match differences.into_iter().find(|(differs, _)| *differs) {
@@ -259,7 +260,9 @@ pub fn first_use(
         }
         (Contents::Blank | Contents::Formatting(_), Content::Empty) => Ok(FirstUse::Format),
         (Contents::Formatting(_), Content::Filesystem(_) | Content::Other(_)) => Ok(FirstUse::BeginAgain),
-        (Contents::Copied(_) | Contents::Formatted(_), Content::Empty) => Err(VolumeError::DataLoss { id: id.clone() }),
+        (Contents::Copied(_) | Contents::Formatted(_), Content::Empty) => {
+            Err(VolumeError::DataLoss { id: id.clone() })
+        }
         (Contents::Raw, Content::Empty) => Err(holds("whatever a block user wrote".into())),
         (_, Content::Filesystem(found)) if found == fs.as_str() => Ok(FirstUse::Mount),
         (_, Content::Filesystem(found)) => Err(holds(format!("`{found}`"))),

@@ -4,6 +4,7 @@ use super::driver::Driver;
 use super::parse::CreateVolume;
 use super::plan::{self, Create};
 use super::record::{Phase, VolumeRecord};
+use super::room;
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
 
@@ -16,10 +17,11 @@ pub async fn create(driver: &Driver, want: CreateVolume) -> Result<VolumeRecord,
     let total = driver.pool.space().await?.total;
     let have = driver.pool.volumes.get(&want.id).map(|have| (*have).clone());
     let places: Vec<_> = driver.config.nodes().map(|node| &node.topology).collect();
-    let record = match plan::create(&want, have, &places, total)? {
+    let record = match plan::create(&want, have, &places, room::now(driver, total))? {
         Create::Reuse(record) => return Ok(record),
         Create::Resume(record) => record,
         Create::Make(record) => {
+            let _reserved = room::reserve(driver, total, record.capacity)?;
             driver.point("local.create-volume.before-dir");
             driver.pool.make_place(&want.id).await?;
             driver.point("local.create-volume.before-record");

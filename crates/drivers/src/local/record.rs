@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::settings::Settings;
 use crate::capability::{FsType, Mode};
 use crate::id::{GroupId, SnapshotId, VolumeId};
 use crate::shelf::Record;
@@ -25,11 +26,14 @@ pub struct VolumeRecord {
     /// Without secrets and without the metadata callers inject, which may differ between retries.
     pub parameters: BTreeMap<String, String>,
     /// Settings that may change during the volume's life.
-    pub mutable: BTreeMap<String, String>,
+    pub mutable: Settings,
     /// Where its first bytes came from.
     pub source: Option<Source>,
     pub topology: Segments,
     pub contents: Contents,
+    /// The size of the device that the filesystem cannot fill any further, if it stays below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<u64>,
     /// By node.
     pub published: BTreeMap<String, Attachment>,
     /// By node, the last staging that began there. True only while the kernel confirms it.
@@ -41,6 +45,10 @@ impl Record for VolumeRecord {
 
     fn version(&self) -> u32 {
         self.version
+    }
+
+    fn promised(&self) -> u64 {
+        self.capacity
     }
 }
 
@@ -76,6 +84,10 @@ impl Record for SnapshotRecord {
 
     fn version(&self) -> u32 {
         self.version
+    }
+
+    fn promised(&self) -> u64 {
+        self.size
     }
 }
 

@@ -6,6 +6,8 @@ use bowline_host::disk::Kind;
 
 use super::config::NamedNode;
 use super::driver::Driver;
+use super::fit;
+use super::grow::{self, Growing};
 use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, FirstUse, Stage};
@@ -22,7 +24,7 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
     let have = driver.pool.ready(&want.id)?;
     let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
     let done = match plan::stage(&want, &have, &seen, &node.id)? {
-        Stage::Already => return Ok(()),
+        Stage::Already => return grow::staged(driver, &want.id, &want.path, &seen).await,
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
         Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
         Stage::Mount(staging, fs) => {
@@ -130,11 +132,15 @@ impl Mounting<'_> {
         let device = attach(self.driver, self.id, false).await?;
         self.driver.point("local.node-stage.before-probe");
         let device = self.prepare(record, device).await?;
+        let (driver, id) = (self.driver, self.id);
+        let (fs, read_only) = (self.fs.as_str(), self.flags.read_only());
+        let growing = Growing { driver, id, device: &device, target: &path, fs, read_only };
+        growing.before_mount().await?;
         self.driver.point("local.node-stage.before-mount");
         let kernel = &self.driver.host.kernel;
         kernel.mount(&device, &path, self.fs.as_str(), &self.flags.0).await.during("mount filesystem")?;
         self.driver.point("local.node-stage.after-mount");
-        Ok(())
+        growing.after_mount().await
     }
 
     /// Leaves a sound filesystem on the device.
@@ -232,7 +238,10 @@ async fn release(driver: &Driver, id: &VolumeId) {
 }
 
 async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathBuf> {
-    driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await.during("attach loop device")
+    let attached = driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await;
+    let device = attached.during("attach loop device")?;
+    fit::device(driver, &*driver.pool.ready(id)?, &device).await?;
+    Ok(device)
 }
 
 /// Writes a record only when it changed: staging again after the first time costs no disk sync.

@@ -7,8 +7,8 @@ use super::driver::Driver;
 use super::parse;
 use super::plan;
 use super::record::VolumeRecord;
-use crate::capability::FsType;
-use crate::capacity::MIB;
+use super::room;
+use super::settings::Settings;
 use crate::error::VolumeError;
 
 /// Confirms by echoing what was checked; a volume that does not fit is an answer, not an error.
@@ -45,7 +45,8 @@ fn fits(
         plan::fits(id, &capability.access, record)?;
     }
     let incompatible = |what| VolumeError::Incompatible { name: record.name.clone(), what };
-    if !request.mutable_parameters.is_empty() {
+    let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
+    if !mutable.agrees_with(record.mutable) {
         return Err(incompatible("mutable parameter"));
     }
     if parse::parameters(request.parameters.clone())? != record.parameters {
@@ -55,9 +56,6 @@ fn fits(
 }
 
 /// Room for volumes of the described kind; none where this driver cannot make them.
-///
-/// Images are sparse and may together promise more than the pool has, so the largest volume is bounded by the
-/// size of the pool and not by what is free, exactly as in CreateVolume.
 pub async fn capacity(
     driver: &Driver,
     request: csi::GetCapacityRequest,
@@ -78,14 +76,6 @@ pub async fn capacity(
         Ok(_) | Err(VolumeError::Unsupported { .. }) => return Ok(csi::GetCapacityResponse::default()),
         Err(error) => return Err(error),
     };
-    let space = driver.pool.space().await?;
-    Ok(csi::GetCapacityResponse {
-        available_capacity: bytes(space.available),
-        maximum_volume_size: Some(bytes(space.total / MIB * MIB)),
-        minimum_volume_size: Some(bytes(filesystem.map_or(MIB, FsType::size_min))),
-    })
-}
-
-fn bytes(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+    let total = driver.pool.space().await?.total;
+    Ok(room::now(driver, total).describe(filesystem))
 }

@@ -11,7 +11,7 @@ use crate::capacity::Range;
 use crate::local::record::Access;
 
 const SIZE: u64 = 64 << 20;
-const TOTAL: u64 = 1 << 40;
+const ROOM: Room = Room { size: 1 << 40, left: 1 << 41 };
 
 fn here() -> Segments {
     [("node".to_owned(), "n1".to_owned())].into()
@@ -28,6 +28,7 @@ fn wanted() -> CreateVolume {
         range: Range { required: SIZE, limit: 0 },
         access: Access { block: false, filesystem: Some(FsType::Ext4) },
         parameters: Default::default(),
+        mutable: Default::default(),
         requisite: Vec::new(),
         preferred: Vec::new(),
     }
@@ -45,6 +46,7 @@ fn record(phase: Phase) -> VolumeRecord {
         source: None,
         topology: here(),
         contents: Contents::Blank,
+        filled: None,
         published: Default::default(),
         staged: Default::default(),
     }
@@ -62,11 +64,17 @@ fn create_decisions() {
         ("other parameters", Some(other_parameters), Err(Code::AlreadyExists)),
     ];
     for (name, have, expected) in table {
-        let decided = create(&wanted(), have, &[&here()], TOTAL).map_err(|error| error.code());
+        let decided = create(&wanted(), have, &[&here()], ROOM).map_err(|error| error.code());
         assert_eq!(decided, expected, "{name}");
     }
-    let crowded = create(&wanted(), None, &[&here()], SIZE - 1).map_err(|error| error.code());
-    assert_eq!(crowded, Err(Code::ResourceExhausted));
+    let small = Room { size: SIZE - 1, ..ROOM };
+    let crowded = Room { left: SIZE - 1, ..ROOM };
+    for (room, expected) in [(small, Code::OutOfRange), (crowded, Code::ResourceExhausted)] {
+        let decided = create(&wanted(), None, &[&here()], room).map_err(|error| error.code());
+        assert_eq!(decided, Err(expected), "{room:?}");
+        let repeated = create(&wanted(), Some(record(Phase::Ready)), &[&here()], room).map(drop);
+        assert!(repeated.is_ok(), "what is there needs no room");
+    }
 }
 
 fn capability(mode: Mode) -> Capability {

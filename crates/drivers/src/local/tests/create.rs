@@ -54,7 +54,7 @@ async fn answers_to_a_first_request() {
         ("negative size", |r| size(r, -1, 0), Code::InvalidArgument),
         ("required above limit", |r| size(r, 2 * MIB, MIB), Code::InvalidArgument),
         ("rounding above limit", |r| size(r, MIB + 1, MIB + 2), Code::OutOfRange),
-        ("larger than the pool", |r| size(r, 2 << 40, 0), Code::ResourceExhausted),
+        ("larger than the pool", |r| size(r, 2 << 40, 0), Code::OutOfRange),
         ("here", |r| requisite(r, &["elsewhere", NODE]), Code::Ok),
         ("elsewhere", |r| requisite(r, &["elsewhere"]), Code::ResourceExhausted),
         ("prefers elsewhere", |r| prefer(r, &["elsewhere"]), Code::Ok),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bowline_host::disk::{Disk, Extent, Kind, Lock, Space};
 use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
 use bowline_host::{Host, kernel};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tonic::async_trait;
 
 /// What happens at which effect, counted from 1 after the start.
@@ -33,6 +33,8 @@ pub struct Faults {
     dead: AtomicBool,
     pub died: Notify,
     pub resume: Notify,
+    /// Where the question for space waits for somebody to change this.
+    hang: watch::Sender<Option<PathBuf>>,
 }
 
 impl Faults {
@@ -44,7 +46,23 @@ impl Faults {
             dead: AtomicBool::new(false),
             died: Notify::new(),
             resume: Notify::new(),
+            hang: watch::Sender::new(None),
         })
+    }
+
+    /// Lets the filesystem mounted there hang when it is measured; nowhere lets all go on.
+    pub fn hang_at(&self, path: Option<PathBuf>) {
+        self.hang.send_replace(path);
+    }
+
+    /// Measurements that hang now.
+    pub fn hanging(&self) -> usize {
+        self.hang.receiver_count()
+    }
+
+    async fn wait_at(&self, path: &Path) {
+        let mut hang = self.hang.subscribe();
+        let _ = hang.wait_for(|hangs| hangs.as_deref() != Some(path)).await;
     }
 
     /// Effects count from now on; those of the start are over.
@@ -147,6 +165,7 @@ impl Disk for Door {
         self.faults.look(self.inner.disk.list(path)).await
     }
     async fn space(&self, path: &Path) -> io::Result<Space> {
+        self.faults.wait_at(path).await;
         self.faults.look(self.inner.disk.space(path)).await
     }
     async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
