@@ -69,6 +69,11 @@ impl Range {
     }
 }
 
+/// A count of bytes as CSI writes it.
+pub fn wire(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// The smallest volume, where it is to hold this filesystem.
 pub fn size_min(fs: Option<FsType>) -> u64 {
     fs.map_or(MIB, FsType::size_min)

@@ -12,6 +12,7 @@ use super::driver::Driver;
 use super::expand::{self, ExpandVolume};
 use super::modify::{self, ModifyVolume};
 use super::{attach, list, parse, provision, validate};
+use crate::capacity::wire;
 
 pub struct ControllerService(pub Arc<Driver>);
 
@@ -160,8 +161,7 @@ impl Controller for ControllerService {
         let span = info_span!("csi.ControllerExpandVolume", volume = %id);
         let work = async move {
             let (size, node_expansion_required) = expand::expand(&driver, want).await?;
-            let capacity_bytes = i64::try_from(size).unwrap_or(i64::MAX);
-            Ok(csi::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
+            Ok(csi::ControllerExpandVolumeResponse { capacity_bytes: wire(size), node_expansion_required })
         };
         self.0.exclusive(&id, span, work).await
     }

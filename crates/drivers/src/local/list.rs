@@ -6,6 +6,7 @@ use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_respon
 use super::driver::Driver;
 use super::parse;
 use super::record::{Phase, VolumeRecord};
+use crate::capacity::wire;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
 
@@ -44,7 +45,7 @@ pub fn one(
 
 pub fn volume(id: &VolumeId, record: &VolumeRecord) -> csi::Volume {
     csi::Volume {
-        capacity_bytes: i64::try_from(record.capacity).unwrap_or(i64::MAX),
+        capacity_bytes: wire(record.capacity),
         volume_id: id.to_string(),
         accessible_topology: vec![csi::Topology { segments: record.topology.clone() }],
         ..Default::default()

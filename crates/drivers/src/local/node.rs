@@ -12,6 +12,7 @@ use super::config::NamedNode;
 use super::driver::Driver;
 use super::node_expand::{self, NodeExpandVolume};
 use super::{parse, stage, stats, target};
+use crate::capacity::wire;
 
 pub struct NodeService {
     pub driver: Arc<Driver>,
@@ -107,7 +108,7 @@ impl Node for NodeService {
         let span = info_span!("csi.NodeExpandVolume", volume = %id);
         let work = async move {
             let size = node_expand::expand(&driver, &node, want).await?;
-            Ok(csi::NodeExpandVolumeResponse { capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX) })
+            Ok(csi::NodeExpandVolumeResponse { capacity_bytes: wire(size) })
         };
         self.driver.exclusive(&id, span, work).await
     }

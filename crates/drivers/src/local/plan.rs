@@ -43,8 +43,7 @@ pub fn create(
         };
     }
     let place = place(want, places).ok_or(VolumeError::Unreachable)?;
-    let capacity = want.range.choose_up_to(room.size, room.left, want.access.filesystem)?;
-    room.admit(capacity)?;
+    let capacity = room.choose(&want.range, want.access.filesystem)?;
     Ok(Create::Make(VolumeRecord {
         version: VolumeRecord::VERSION,
         name: want.name.clone(),

@@ -20,8 +20,11 @@ use bowline_proto::csi::v1 as csi;
 use super::config::LocalConfig;
 use super::driver::Driver;
 use crate::capability::FsType;
-use crate::capacity::{MIB, size_min};
+use crate::capacity::{MIB, Range, size_min, wire};
 use crate::error::VolumeError;
+
+#[cfg(test)]
+mod tests;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
@@ -50,6 +53,12 @@ impl Room {
         self.size.min(self.left) / MIB * MIB
     }
 
+    /// The size of a volume to be created.
+    pub fn choose(&self, range: &Range, fs: Option<FsType>) -> Result<u64, VolumeError> {
+        let size = range.choose_up_to(self.size, self.left, fs)?;
+        self.admit(size).map(|()| size)
+    }
+
     /// Whether so many more bytes can be promised to one volume.
     pub fn admit(&self, want: u64) -> Result<(), VolumeError> {
         self.admit_size(want)?;
@@ -74,15 +83,11 @@ impl Room {
         let largest = Some(self.largest()).filter(|largest| *largest >= smallest).unwrap_or(0);
         let left = if largest == 0 { 0 } else { self.left };
         csi::GetCapacityResponse {
-            available_capacity: bytes(left),
-            maximum_volume_size: Some(bytes(largest)),
-            minimum_volume_size: Some(bytes(smallest)),
+            available_capacity: wire(left),
+            maximum_volume_size: Some(wire(largest)),
+            minimum_volume_size: Some(wire(smallest)),
         }
     }
-}
-
-fn bytes(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Bytes about to be promised.

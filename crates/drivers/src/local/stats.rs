@@ -10,6 +10,7 @@ use bowline_proto::csi::v1::volume_usage::Unit;
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::shown::{self, Found, Place, Shown};
+use crate::capacity::wire;
 use crate::error::{During, VolumeError};
 
 type Result<T> = std::result::Result<T, VolumeError>;
@@ -40,7 +41,7 @@ async fn usage(driver: &Driver, node: &NamedNode, place: Place) -> Result<Vec<Vo
         }
         Shown::Device => {
             let size = driver.host.kernel.device_size(&device).await.during("measure device")?;
-            Ok(vec![VolumeUsage { total: count(size), unit: Unit::Bytes.into(), ..Default::default() }])
+            Ok(vec![VolumeUsage { total: wire(size), unit: Unit::Bytes.into(), ..Default::default() }])
         }
     }
 }
@@ -49,16 +50,12 @@ async fn usage(driver: &Driver, node: &NamedNode, place: Place) -> Result<Vec<Vo
 /// filesystem makes them as it needs them.
 fn of_filesystem(space: &Space) -> Vec<VolumeUsage> {
     let usage = |unit: Unit, total: u64, available: u64| VolumeUsage {
-        total: count(total),
-        available: count(available),
-        used: count(total.saturating_sub(available)),
+        total: wire(total),
+        available: wire(available),
+        used: wire(total.saturating_sub(available)),
         unit: unit.into(),
     };
     let inodes =
         (space.inodes_total > 0).then(|| usage(Unit::Inodes, space.inodes_total, space.inodes_available));
     std::iter::once(usage(Unit::Bytes, space.total, space.available)).chain(inodes).collect()
-}
-
-fn count(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
