@@ -72,6 +72,10 @@ pub enum VolumeError {
     ReadOnlyMount { id: VolumeId },
     #[error("image of volume `{id}` has {length} bytes, the volume has {capacity}; nothing was changed")]
     ImageShort { id: VolumeId, length: u64, capacity: u64 },
+    #[error(
+        "recorded for volume `{id}`, and in force when it is next staged, which takes a restart of its pods"
+    )]
+    AtNextAttachment { id: VolumeId, source: KernelError },
     #[error("no answer about `{path}` yet, its filesystem or the disk below may hang")]
     Silent { path: PathBuf },
     #[error("{count} filesystems owe an answer, no further one is asked")]
@@ -118,6 +122,7 @@ impl VolumeError {
             | Self::HoldsData { .. }
             | Self::MayNotGrow { .. }
             | Self::ReadOnlyMount { .. }
+            | Self::AtNextAttachment { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
             Self::DataLoss { .. } | Self::ImageShort { .. } => Code::DataLoss,

@@ -101,7 +101,9 @@ pub async fn expand(driver: &Driver, want: ExpandVolume) -> Result<(u64, bool)> 
         driver.pool.volumes.put(&want.id, record.clone()).await?;
         driver.point("local.controller-expand.after-record");
     }
-    fit::if_attached(driver, &want.id, &record).await?;
+    if let Some(device) = fit::attached(driver, &want.id).await? {
+        fit::size(driver, &record, &device).await?;
+    }
     Ok((size, node))
 }
 

@@ -27,15 +27,19 @@ impl ModifyVolume {
 ///
 /// # Crash safety
 /// Dying in between leaves a record that is applied by the repeated call, by the next start, and by the next staging.
-/// For the same reason an error while applying is the driver's and never the caller's: the settings are valid and
-/// stay recorded.
+/// For the same reason an error while applying is never the caller's fault: the settings are valid and stay recorded.
+///
+/// Discards that were off cannot pass again before the next attachment, says the kernel; the caller is told so.
 pub async fn modify(driver: &Driver, want: ModifyVolume) -> Result<(), VolumeError> {
     let have = driver.pool.ready(&want.id)?;
     let record = VolumeRecord { mutable: want.settings.over(have.mutable), ..(*have).clone() };
     if record != *have {
         driver.point("local.controller-modify.before-record");
-        driver.pool.volumes.put(&want.id, record.clone()).await?;
+        driver.pool.volumes.put(&want.id, record).await?;
         driver.point("local.controller-modify.after-record");
     }
-    fit::if_attached(driver, &want.id, &record).await
+    match fit::attached(driver, &want.id).await? {
+        Some(device) => fit::queue(driver, &want.id, want.settings.queue(), &device).await,
+        None => Ok(()),
+    }
 }

@@ -43,7 +43,7 @@ pub async fn expand(driver: &Driver, node: &NamedNode, want: NodeExpandVolume) -
     }
     let Found { device, shown, seen } = shown::find(driver, node, &have, &want.place).await?;
     admit(want.range, have.capacity)?;
-    fit::device(driver, &have, &device).await?;
+    fit::size(driver, &have, &device).await?;
     if let Shown::Filesystem(mount) = shown {
         // A target may be read-only where the filesystem is not.
         let writable = seen.writable().ok_or_else(|| VolumeError::ReadOnlyMount { id: id.clone() })?;

@@ -68,10 +68,9 @@ impl Settings {
         self.over(other) == other
     }
 
-    /// For a device just attached. The kernel keeps the discard setting of a loop device when its image goes, so a
-    /// volume without a wish must undo what the volume before it wished for.
+    /// What to tell the device.
     pub fn queue(self) -> Queue {
-        Queue { discard: Some(self.discard.unwrap_or(true)), read_ahead_kib: self.read_ahead_kib }
+        Queue { discard: self.discard, read_ahead_kib: self.read_ahead_kib }
     }
 }
 
@@ -124,12 +123,5 @@ mod tests {
             assert_eq!(wish.agrees_with(all), agrees, "{wish:?}");
         }
         assert!(!set(Some(true), None).agrees_with(Settings::default()), "not recorded is not set");
-    }
-
-    #[test]
-    fn a_queue_says_everything_that_an_earlier_volume_may_have_changed() {
-        let queue = |settings: Settings| (settings.queue().discard, settings.queue().read_ahead_kib);
-        assert_eq!(queue(Settings::default()), (Some(true), None));
-        assert_eq!(queue(set(Some(false), Some(7))), (Some(false), Some(7)));
     }
 }

@@ -240,7 +240,7 @@ async fn release(driver: &Driver, id: &VolumeId) {
 async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathBuf> {
     let attached = driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await;
     let device = attached.during("attach loop device")?;
-    fit::device(driver, &*driver.pool.ready(id)?, &device).await?;
+    fit::device(driver, id, &*driver.pool.ready(id)?, &device).await?;
     Ok(device)
 }
 

@@ -20,7 +20,7 @@ use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 pub const NODE: &str = "node-1";
-const VOLUME: &str = "pvc-1";
+pub const VOLUME: &str = "pvc-1";
 const DATA: &[u8] = b"written before, read after";
 /// Where in a block device the data goes: past everything a probe looks at.
 const OFFSET: u64 = 5 << 20;
@@ -99,7 +99,7 @@ pub async fn wait_for(socket: &Path) {
 pub struct Caller {
     channel: Channel,
     capability: csi::VolumeCapability,
-    staging: PathBuf,
+    pub staging: PathBuf,
     pub target: PathBuf,
     pub read_only: bool,
     pub size: i64,
@@ -127,11 +127,11 @@ impl Caller {
         }
     }
 
-    fn controller(&self) -> ControllerClient<Channel> {
+    pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
     }
 
-    fn node(&self) -> NodeClient<Channel> {
+    pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
     }
 
@@ -238,6 +238,6 @@ impl Caller {
     }
 }
 
-fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

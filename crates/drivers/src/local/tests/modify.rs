@@ -29,8 +29,8 @@ fn queue(world: &World) -> Queue {
     world.machine.queue(&device).unwrap()
 }
 
-fn set(discard: bool, read_ahead_kib: Option<u32>) -> Queue {
-    Queue { discard: Some(discard), read_ahead_kib }
+fn set(discard: impl Into<Option<bool>>, read_ahead_kib: Option<u32>) -> Queue {
+    Queue { discard: discard.into(), read_ahead_kib }
 }
 
 /// Whether the volume confirms these mutable parameters.
@@ -79,7 +79,7 @@ async fn applied_at_once_and_whenever_attached() {
     for capability in [mount(), block()] {
         let world = World::new().await;
         world.staged("v", capability.clone()).await;
-        assert_eq!(queue(&world), set(true, None));
+        assert_eq!(queue(&world), Queue::default());
         assert_eq!(modify(&world, "v", &[("discard", "false")]).await, Code::Ok);
         assert_eq!(queue(&world), set(false, None));
         assert_eq!(modify(&world, "v", &[("readAheadKiB", "64")]).await, Code::Ok);
@@ -98,15 +98,29 @@ async fn applied_at_once_and_whenever_attached() {
     }
 }
 
-/// The kernel keeps the discard setting of a loop device when the image goes.
+/// Linux lets discards pass again only on a new attachment. Until then everything else goes on.
 #[tokio::test]
-async fn a_volume_does_not_inherit_from_the_one_before() {
+async fn discards_come_back_with_the_next_attachment() {
     let world = World::new().await;
     world.staged("v", mount()).await;
     assert_eq!(modify(&world, "v", &[("discard", "false")]).await, Code::Ok);
+    assert_eq!(modify(&world, "v", &[("discard", "true")]).await, Code::FailedPrecondition);
+    assert_eq!(modify(&world, "v", &[("discard", "true")]).await, Code::FailedPrecondition, "repeated");
+    assert!(confirms(&world, &[("discard", "true")]).await, "recorded");
+    assert_eq!(queue(&world), set(false, None));
+    assert_eq!(modify(&world, "v", &[("readAheadKiB", "8")]).await, Code::Ok, "another matter");
+    let both = [("discard", "true"), ("readAheadKiB", "16")];
+    assert_eq!(modify(&world, "v", &both).await, Code::FailedPrecondition);
+    assert_eq!(queue(&world), set(false, Some(16)), "what can be done is done");
+
+    let world = world.restart().await;
+    world.stage("v", mount()).await.expect("staged already");
+    world.publish("v", "a", mount()).await.expect("usable");
+    world.unpublish("v", "a").await.unwrap();
     world.unstage("v").await.unwrap();
-    world.staged("w", mount()).await;
-    assert_eq!(queue(&world).discard, Some(true), "said, not left to the device");
+    world.stage("v", mount()).await.unwrap();
+    assert_eq!(queue(&world), set(true, Some(16)));
+    assert_eq!(modify(&world, "v", &[("discard", "true")]).await, Code::Ok);
 }
 
 #[tokio::test]
@@ -129,6 +143,7 @@ async fn an_error_while_applying_is_not_the_callers() {
 async fn a_device_that_resists_does_not_stop_the_start() {
     let world = World::new().await;
     world.staged("v", mount()).await;
+    assert_eq!(modify(&world, "v", &[("discard", "false")]).await, Code::Ok);
     world.machine.fail_next("set_queue", 5);
     let world = world.restart().await;
     world.unstage("v").await.unwrap();
@@ -152,9 +167,9 @@ async fn validation_knows_what_is_recorded() {
 #[tokio::test]
 async fn creation_takes_settings_from_both_maps() {
     let table: [(&str, &[(&str, &str)], &[(&str, &str)], Result<Queue, Code>); 7] = [
-        ("neither", &[], &[], Ok(set(true, None))),
+        ("neither", &[], &[], Ok(Queue::default())),
         ("mutable", &[], &[("discard", "false"), ("readAheadKiB", "8")], Ok(set(false, Some(8)))),
-        ("parameters", &[("readAheadKiB", "8")], &[], Ok(set(true, Some(8)))),
+        ("parameters", &[("readAheadKiB", "8")], &[], Ok(set(None, Some(8)))),
         ("mutable ones win", &[("discard", "true")], &[("discard", "false")], Ok(set(false, None))),
         (
             "key by key",
