@@ -10,6 +10,7 @@ mod delete;
 mod doors;
 mod expand;
 mod formatting;
+mod fuzz;
 mod lost_answers;
 mod modify;
 mod node_expand;
