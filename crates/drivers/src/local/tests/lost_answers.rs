@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Code;
 
 use super::doors::Fault;
-use super::world::{Answer, World, code, mount};
+use super::world::{Answer, MIB, World, code, mount};
 
 /// Every call of a journey that changes something, in order.
 #[derive(Debug, Clone, Copy)]
@@ -14,17 +14,23 @@ enum Call {
     Attach,
     Stage,
     Publish,
+    Expand,
+    NodeExpand,
+    Modify,
     Unpublish,
     Unstage,
     Detach,
     Delete,
 }
 
-const JOURNEY: [Call; 8] = [
+const JOURNEY: [Call; 11] = [
     Call::Create,
     Call::Attach,
     Call::Stage,
     Call::Publish,
+    Call::Expand,
+    Call::NodeExpand,
+    Call::Modify,
     Call::Unpublish,
     Call::Unstage,
     Call::Detach,
@@ -37,6 +43,9 @@ async fn perform(world: &World, call: Call) -> Answer {
         Call::Attach => world.attach("v", mount()).await,
         Call::Stage => world.stage("v", mount()).await,
         Call::Publish => world.publish("v", "a", mount()).await,
+        Call::Expand => world.expand("v", 128 * MIB).await,
+        Call::NodeExpand => world.node_expand("v").await,
+        Call::Modify => world.modify("v", &[("discard", "false")]).await,
         Call::Unpublish => world.unpublish("v", "a").await,
         Call::Unstage => world.unstage("v").await,
         Call::Detach => world.detach("v").await,

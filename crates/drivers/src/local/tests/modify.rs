@@ -15,12 +15,7 @@ fn map(entries: &[(&str, &str)]) -> Map {
 }
 
 async fn modify(world: &World, id: &str, entries: &[(&str, &str)]) -> Code {
-    let request = csi::ControllerModifyVolumeRequest {
-        volume_id: id.into(),
-        mutable_parameters: map(entries),
-        ..Default::default()
-    };
-    code(&world.controller().controller_modify_volume(request).await)
+    code(&world.modify(id, entries).await)
 }
 
 /// The queue of the only attached device.

@@ -23,14 +23,6 @@ async fn ask(world: &World, request: Request) -> Result<i64, Code> {
     answer.map(|answer| answer.into_inner().capacity_bytes).map_err(|status| status.code())
 }
 
-/// The controller's part.
-async fn grow_volume(world: &World, required_bytes: i64) {
-    let capacity_range = range(required_bytes, 0);
-    let request =
-        csi::ControllerExpandVolumeRequest { volume_id: "v".into(), capacity_range, ..Default::default() };
-    world.controller().controller_expand_volume(request).await.unwrap();
-}
-
 async fn published(capability: csi::VolumeCapability) -> World {
     let world = World::new().await;
     world.staged("v", capability.clone()).await;
@@ -70,7 +62,7 @@ async fn answers() {
     ];
     for (name, change, expected) in table {
         let world = published(mount()).await;
-        grow_volume(&world, 128 * MIB).await;
+        world.expand("v", 128 * MIB).await.unwrap();
         let mut request = at(&target("a"));
         change(&mut request);
         assert_eq!(ask(&world, request.clone()).await, expected, "{name}");
@@ -90,7 +82,7 @@ async fn a_volume_that_shows_nowhere() {
 #[tokio::test]
 async fn every_path_of_a_block_volume() {
     let world = published(block()).await;
-    grow_volume(&world, 128 * MIB).await;
+    world.expand("v", 128 * MIB).await.unwrap();
     let (device, _) = world.machine.loops().remove(0);
     let link = Path::new("/var/lib/link");
     world.host.disk.symlink(&device, link).await.unwrap();
@@ -117,7 +109,7 @@ async fn the_mount_table_is_believed() {
 #[tokio::test]
 async fn a_path_through_a_link() {
     let world = published(mount()).await;
-    grow_volume(&world, 128 * MIB).await;
+    world.expand("v", 128 * MIB).await.unwrap();
     world.host.disk.symlink(Path::new("/var/lib/pods"), Path::new("/var/lib/linked")).await.unwrap();
     assert_eq!(ask(&world, at(Path::new("/var/lib/linked/a"))).await, Ok(128 * MIB));
     assert_eq!(filesystem(&world, "ext4").await, 128 * MIB);
@@ -127,7 +119,7 @@ async fn a_path_through_a_link() {
 #[tokio::test]
 async fn who_may_not_grow_a_mounted_filesystem_is_told_what_to_do() {
     let world = published(mount()).await;
-    grow_volume(&world, 128 * MIB).await;
+    world.expand("v", 128 * MIB).await.unwrap();
     world.machine.fail_next("grow_filesystem", 1);
     let refused = world.node().node_expand_volume(at(&target("a"))).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
@@ -147,7 +139,7 @@ async fn a_read_only_target_grows_through_its_staging() {
     let mut request = super::world::publish("v", "a", mount_as("xfs", Mode::SingleNodeMultiWriter));
     request.readonly = true;
     world.node().node_publish_volume(request).await.unwrap();
-    grow_volume(&world, 400 * MIB).await;
+    world.expand("v", 400 * MIB).await.unwrap();
     assert_eq!(ask(&world, at(&target("a"))).await, Ok(400 * MIB));
     assert_eq!(filesystem(&world, "xfs").await, 400 * MIB);
 }
@@ -158,7 +150,7 @@ async fn what_is_mounted_read_only_stays_as_it_is() {
     world.unpublish("v", "a").await.unwrap();
     world.unstage("v").await.unwrap();
     world.detach("v").await.unwrap();
-    grow_volume(&world, 128 * MIB).await;
+    world.expand("v", 128 * MIB).await.unwrap();
     world.attach("v", mount_with(&["ro"])).await.unwrap();
     world.stage("v", mount_with(&["ro"])).await.unwrap();
     assert_eq!(filesystem(&world, "ext4").await, 64 * MIB);
@@ -172,7 +164,7 @@ async fn staging_grows_what_grew_while_nobody_used_it() {
         let capability = || mount_as(fs, Mode::SingleNodeWriter);
         world.staged("v", capability()).await;
         world.unstage("v").await.unwrap();
-        grow_volume(&world, 400 * MIB).await;
+        world.expand("v", 400 * MIB).await.unwrap();
         world.stage("v", capability()).await.unwrap();
         assert_eq!(filesystem(&world, fs).await, 400 * MIB, "{fs}");
     }
@@ -184,11 +176,11 @@ async fn staging_again_grows_what_is_mounted() {
     let capability = || mount_as("xfs", Mode::SingleNodeWriter);
     let world = World::new().await;
     world.staged("v", capability()).await;
-    grow_volume(&world, 400 * MIB).await;
+    world.expand("v", 400 * MIB).await.unwrap();
     world.stage("v", capability()).await.unwrap();
     assert_eq!(filesystem(&world, "xfs").await, 400 * MIB);
     world.machine.fail_next("grow_filesystem", 5);
-    grow_volume(&world, 500 * MIB).await;
+    world.expand("v", 500 * MIB).await.unwrap();
     assert_eq!(super::world::code(&world.stage("v", capability()).await), Code::Internal);
     assert_eq!(world.machine.mounts().len(), 1, "a workload may be using it");
     world.stage("v", capability()).await.unwrap();
@@ -203,7 +195,7 @@ async fn a_staging_that_cannot_grow_leaves_nothing() {
         let world = World::new().await;
         world.staged("v", capability()).await;
         world.unstage("v").await.unwrap();
-        grow_volume(&world, 400 * MIB).await;
+        world.expand("v", 400 * MIB).await.unwrap();
         world.machine.fail_next("grow_filesystem", 5);
         assert_eq!(super::world::code(&world.stage("v", capability()).await), Code::Internal, "{fs}");
         assert_eq!(world.machine.mounts(), [], "{fs}");

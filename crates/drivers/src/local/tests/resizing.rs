@@ -6,7 +6,7 @@ use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Status;
 
 use super::doors::Fault;
-use super::world::{Answer, MIB, World, block, create, mount_as, staging, target, text};
+use super::world::{Answer, MIB, World, block, create, mount_as, target};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -17,7 +17,7 @@ enum Step {
     Write,
     /// To so many MiB.
     Expand(i64),
-    NodeExpand(i64),
+    NodeExpand,
     Modify,
     Check(i64),
     Unpublish,
@@ -34,7 +34,7 @@ const JOURNEY: [Step; 18] = [
     Step::Publish,
     Step::Write,
     Step::Expand(400),
-    Step::NodeExpand(400),
+    Step::NodeExpand,
     Step::Modify,
     Step::Check(400),
     Step::Unpublish,
@@ -69,36 +69,9 @@ async fn perform(world: &World, step: Step, fs: &str) -> Answer {
         Step::Delete => world.delete("v").await,
         Step::Write if fs.is_empty() => Ok(()),
         Step::Write => world.host.disk.write_atomic(&file, b"data", 0o600).await.map_err(io),
-        Step::Expand(size) => {
-            let range = csi::CapacityRange { required_bytes: size * MIB, limit_bytes: 0 };
-            let request = csi::ControllerExpandVolumeRequest {
-                volume_id: "v".into(),
-                capacity_range: Some(range),
-                ..Default::default()
-            };
-            let answer = world.controller().controller_expand_volume(request).await?.into_inner();
-            assert_eq!(answer.capacity_bytes, size * MIB);
-            Ok(())
-        }
-        Step::NodeExpand(size) => {
-            let request = csi::NodeExpandVolumeRequest {
-                volume_id: "v".into(),
-                volume_path: text(staging("v")),
-                ..Default::default()
-            };
-            let answer = world.node().node_expand_volume(request).await?.into_inner();
-            assert_eq!(answer.capacity_bytes, size * MIB);
-            Ok(())
-        }
-        Step::Modify => {
-            let settings = [("discard".to_owned(), "false".to_owned())];
-            let request = csi::ControllerModifyVolumeRequest {
-                volume_id: "v".into(),
-                mutable_parameters: settings.into(),
-                ..Default::default()
-            };
-            world.controller().controller_modify_volume(request).await.map(drop)
-        }
+        Step::Expand(size) => world.expand("v", size * MIB).await,
+        Step::NodeExpand => world.node_expand("v").await,
+        Step::Modify => world.modify("v", &[("discard", "false")]).await,
         Step::Check(size) => {
             check(world, size * MIB, fs).await;
             Ok(())

@@ -156,6 +156,33 @@ impl World {
         self.node().node_unpublish_volume(request).await.map(drop)
     }
 
+    pub async fn expand(&self, id: &str, required_bytes: i64) -> Answer {
+        let request = csi::ControllerExpandVolumeRequest {
+            volume_id: id.into(),
+            capacity_range: Some(csi::CapacityRange { required_bytes, limit_bytes: 0 }),
+            ..Default::default()
+        };
+        let answer = self.controller().controller_expand_volume(request).await?.into_inner();
+        assert_eq!(answer.capacity_bytes, required_bytes);
+        Ok(())
+    }
+
+    /// The node's part, where the volume is staged.
+    pub async fn node_expand(&self, id: &str) -> Answer {
+        let volume_path = text(staging(id));
+        let request =
+            csi::NodeExpandVolumeRequest { volume_id: id.into(), volume_path, ..Default::default() };
+        self.node().node_expand_volume(request).await.map(drop)
+    }
+
+    pub async fn modify(&self, id: &str, settings: &[(&str, &str)]) -> Answer {
+        let mutable_parameters = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let volume_id = id.into();
+        let request =
+            csi::ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
+        self.controller().controller_modify_volume(request).await.map(drop)
+    }
+
     /// From nothing to staged.
     pub async fn staged(&self, id: &str, capability: csi::VolumeCapability) {
         self.controller().create_volume(create(id, capability.clone())).await.unwrap();
