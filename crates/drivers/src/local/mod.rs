@@ -11,21 +11,26 @@
 //! - a restart forgets nothing: what cannot be seen is in the record, the rest is asked of the kernel (`record`);
 //! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
-//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target` → `controller`, `node`.
+//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `prepare`, `target`, `ephemeral` →
+//! `controller`, `node`.
 
 mod attach;
 mod config;
 mod controller;
 mod driver;
+mod ephemeral;
 mod flags;
 mod identity;
 mod list;
+mod mkfs;
 mod mounts;
 mod node;
 mod parse;
 mod plan;
 mod pool;
+mod prepare;
 mod provision;
+mod recipe;
 mod record;
 mod serve;
 mod stage;
