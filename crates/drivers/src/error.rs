@@ -82,6 +82,10 @@ pub enum VolumeError {
     Crowded { count: usize },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
+    #[error(
+        "the {fs} of volume `{id}` is damaged and was not mounted; while nothing uses it, run `{repair}`"
+    )]
+    Damaged { id: VolumeId, fs: &'static str, repair: String, source: KernelError },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
     Busy { what: Key },
     #[error("page token is not one of ours")]
@@ -125,7 +129,7 @@ impl VolumeError {
             | Self::AtNextAttachment { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
-            Self::DataLoss { .. } | Self::ImageShort { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::ImageShort { .. } | Self::Damaged { .. } => Code::DataLoss,
             Self::Silent { .. } => Code::DeadlineExceeded,
             Self::Crowded { .. } => Code::Unavailable,
             Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,

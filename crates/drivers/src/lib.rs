@@ -9,6 +9,7 @@ mod id;
 mod inflight;
 pub mod local;
 mod patience;
+mod place;
 mod quantity;
 mod serve;
 mod shelf;

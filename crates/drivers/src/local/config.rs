@@ -45,6 +45,8 @@ pub enum ConfigError {
     Pool(PathBuf),
     #[error("endpoint `{0}` is neither `unix:///absolute/path` nor an absolute path")]
     Endpoint(String),
+    #[error("size `{0}` is not a number of bytes, such as `1073741824`, `100Gi` or `500M`")]
+    Size(String),
     #[error("topology `{0}` is not `key=value` with at most {NODE_ID_MAX} characters each")]
     Topology(String),
 }

@@ -31,7 +31,7 @@ pub struct LocalFlags {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub max_volumes_per_node: u32,
     /// The part of the pool's filesystem that this driver may use, such as `100Gi`; all of it by default
-    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
     pub capacity: Option<u64>,
     /// How many times the capacity may be promised to volumes and snapshots together; 1 never promises more than
     /// there is, 0 sets no bound. No single volume is larger than the capacity
@@ -51,6 +51,10 @@ impl LocalFlags {
         }
         Ok(config)
     }
+}
+
+fn size(text: &str) -> Result<u64, ConfigError> {
+    quantity::parse(text).ok_or_else(|| ConfigError::Size(text.to_owned()))
 }
 
 fn known_node(text: &str) -> Result<NamedNode, ConfigError> {

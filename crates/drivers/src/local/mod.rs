@@ -13,18 +13,21 @@
 //! - nothing is promised beyond the limits of the pool, and GetCapacity says exactly what can be had (`room`);
 //! - a volume never shrinks, and a filesystem fills its device when a workload sees it (`expand`, `grow`).
 //!
-//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target`, `expand`, `modify`, `stats` → `controller`, `node`.
+//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `prepare`, `target`, `ephemeral`, `expand`,
+//! `modify`, `stats` → `controller`, `node`.
 
 mod attach;
 mod config;
 mod controller;
 mod driver;
+mod ephemeral;
 mod expand;
 mod fit;
 mod flags;
 mod grow;
 mod identity;
 mod list;
+mod mkfs;
 mod modify;
 mod mounts;
 mod node;
@@ -32,7 +35,9 @@ mod node_expand;
 mod parse;
 mod plan;
 mod pool;
+mod prepare;
 mod provision;
+mod recipe;
 mod record;
 mod room;
 mod serve;

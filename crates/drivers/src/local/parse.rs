@@ -8,9 +8,10 @@ use std::path::{Component, PathBuf};
 
 use bowline_proto::csi::v1 as csi;
 
+use super::recipe;
 use super::record::{Access, Segments};
 use super::settings::{self, Settings};
-use crate::capability::{AccessType, Capability, FsType};
+use crate::capability::{AccessType, Capability};
 use crate::capacity::Range;
 use crate::error::VolumeError;
 use crate::id::{VolumeId, quoted};
@@ -22,7 +23,7 @@ const NAME_MAX: usize = 128;
 /// Longest node id CSI allows, in bytes.
 const NODE_ID_MAX: usize = 256;
 /// Keys below this prefix are the caller's remarks, never settings.
-const METADATA_PREFIX: &str = "csi.storage.k8s.io/";
+pub const METADATA_PREFIX: &str = "csi.storage.k8s.io/";
 /// Marks our page tokens. No volume id contains it.
 const TOKEN_PREFIX: &str = "after:";
 
@@ -38,6 +39,8 @@ pub struct CreateVolume {
     pub requisite: Vec<Segments>,
     /// Places that would be best, best first.
     pub preferred: Vec<Segments>,
+    /// Made for one target and gone with it.
+    pub ephemeral: bool,
 }
 
 #[derive(Debug)]
@@ -82,11 +85,13 @@ impl Undo {
 
 pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> {
     name(&request.name)?;
-    let access = access(&capabilities(&request.volume_capabilities)?)?;
+    let parameters = parameters(request.parameters)?;
+    let mut capabilities = capabilities(&request.volume_capabilities)?;
+    recipe::settle(&parameters, &mut capabilities)?;
+    let access = access(&capabilities)?;
     if request.volume_content_source.is_some() {
         return Err(invalid("volume_content_source", "volumes start empty"));
     }
-    let parameters = parameters(request.parameters)?;
     let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
     let mutable = mutable.over(Settings::among("parameters", &parameters)?);
     let places = request.accessibility_requirements.unwrap_or_default();
@@ -99,6 +104,7 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
         mutable,
         requisite: segments(places.requisite),
         preferred: segments(places.preferred),
+        ephemeral: false,
         name: request.name,
     })
 }
@@ -166,7 +172,7 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
         match capability.access {
             AccessType::Block => access.block = true,
             AccessType::Mount { fs, .. } => {
-                let fs = fs.unwrap_or(FsType::Ext4);
+                let fs = fs.unwrap_or_default();
                 if access.filesystem.is_some_and(|other| other != fs) {
                     return Err(VolumeError::Unsupported { why: "two filesystems on one volume".into() });
                 }
@@ -181,7 +187,8 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
 pub fn parameters(mut wire: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     wire.retain(|key, _| !key.starts_with(METADATA_PREFIX));
     Settings::among("parameters", &wire)?;
-    match wire.keys().find(|key| !settings::is_key(key)) {
+    let known = |key: &str| settings::is_key(key) || recipe::KEYS.contains(&key);
+    match wire.keys().find(|key| !known(key)) {
         Some(key) => Err(invalid("parameters", format!("unknown key `{}`", quoted(key)))),
         None => Ok(wire),
     }
@@ -209,7 +216,7 @@ pub fn page_size(max_entries: i32) -> Result<Option<usize>> {
     }
 }
 
-fn capability(wire: Option<&csi::VolumeCapability>) -> Result<Capability> {
+pub fn capability(wire: Option<&csi::VolumeCapability>) -> Result<Capability> {
     Capability::parse(wire.ok_or(VolumeError::Missing("volume_capability"))?)
 }
 
@@ -228,7 +235,7 @@ fn name(text: &str) -> Result<()> {
 }
 
 /// An absolute path spelled as the mount table spells it.
-fn path(text: &str, field: &'static str) -> Result<PathBuf> {
+pub fn path(text: &str, field: &'static str) -> Result<PathBuf> {
     required(text, field)?;
     let path = PathBuf::from(text);
     let climbs = path.components().any(|part| part == Component::ParentDir);
