@@ -260,5 +260,5 @@ async fn what_is_not_offered_is_unimplemented() {
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
     assert_eq!(all.into_inner().capabilities.len(), 10);
     let all = world.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 4);
+    assert_eq!(all.into_inner().capabilities.len(), 5);
 }

@@ -50,7 +50,7 @@ async fn answers_to_a_first_publish() {
         ("two filesystems", |r| set(r, "fsType", "xfs"), bad),
         ("misspelt", |r| set(r, "sise", "1Gi"), bad),
         ("harmful option", |r| set(r, "mkfsOptions", "-d etc"), bad),
-        ("larger than the pool", |r| set(r, "size", "2Ti"), Code::ResourceExhausted),
+        ("larger than the pool", |r| set(r, "size", "2Ti"), Code::OutOfRange),
         ("in the pool", |r| r.target_path = "/var/lib/pool/e".into(), bad),
         ("not ephemeral", |r| set(r, "csi.storage.k8s.io/ephemeral", "false"), Code::NotFound),
     ];
