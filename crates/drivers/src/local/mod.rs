@@ -9,15 +9,22 @@
 //! - a volume is on one node at a time, ATT-2 (`plan::publish`);
 //! - a call that has begun ends, even if its caller has gone; until then the volume answers ABORTED (`driver`);
 //! - a restart forgets nothing: what cannot be seen is in the record, the rest is asked of the kernel (`record`);
+//! - a lost record is no lost volume: its image says what it is (`shelf::label`); one spoilt record keeps no other
+//!   volume from being used (`shelf::verdict`);
+//! - one process per pool (`claim`), and nothing left over from the one before it (`adopt`);
 //! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
 //! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target` → `controller`, `node`.
 
+mod adopt;
 mod attach;
+mod claim;
 mod config;
 mod controller;
+mod damage;
 mod driver;
 mod flags;
+mod full;
 mod identity;
 mod list;
 mod mounts;
@@ -27,6 +34,7 @@ mod plan;
 mod pool;
 mod provision;
 mod record;
+mod regroup;
 mod serve;
 mod stage;
 mod target;

@@ -10,7 +10,7 @@ use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, FirstUse, Stage};
 use super::record::{Contents, Staging, VolumeRecord};
-use super::target;
+use super::{damage, full, target};
 use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
@@ -20,9 +20,20 @@ type Result<T> = std::result::Result<T, VolumeError>;
 /// Attaches the volume and, unless it is for block access, mounts its filesystem at the staging path.
 pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Result<()> {
     let have = driver.pool.ready(&want.id)?;
-    let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
-    let done = match plan::stage(&want, &have, &seen, &node.id)? {
-        Stage::Already => return Ok(()),
+    let image = driver.pool.image(&want.id);
+    let seen = match want.capability.access {
+        AccessType::Block => Seen::look(&driver.host, &image).await?,
+        AccessType::Mount { .. } => {
+            Seen::glance(&driver.host, &image, plan::places(&have, &want.path)).await?
+        }
+    };
+    let plan = plan::stage(&want, &have, &seen, &node.id)?;
+    if plan == Stage::Already {
+        return Ok(());
+    }
+    damage::refuse(driver, &want.id, &have).await?;
+    let done = match plan {
+        Stage::Already => Ok(()),
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
         Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
         Stage::Mount(staging, fs) => {
@@ -38,7 +49,10 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
         // would then stand in the way of its deletion for ever.
         release(driver, &want.id).await;
     }
-    done
+    match done {
+        Err(error) => Err(full::explain(driver, error).await),
+        Ok(()) => Ok(()),
+    }
 }
 
 async fn stage_block(

@@ -1,5 +1,6 @@
 //! The driver behind a real gRPC client, on a machine in memory.
 
+mod bad_luck;
 mod block;
 mod confinement;
 mod controller;
@@ -11,6 +12,8 @@ mod formatting;
 mod lost_answers;
 mod nodes;
 mod publish;
+mod recovery;
+mod regroup;
 mod restart;
 mod stage;
 mod world;
