@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use self::found::{Image, Read};
 use self::label::LABEL;
 use self::ledger::Ledger;
-use self::verdict::Verdict;
+use self::verdict::{Spoilt, Verdict};
 use crate::error::{During, VolumeError, chain};
 use crate::id::{Id, Kind};
 
@@ -101,7 +101,10 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     async fn recover(&self, id: Id<K>, record: Read<R>) {
         let verdict = match found::look_beside(&*self.host.disk, &self.dir(&id), record).await {
             Ok(found) => verdict::judge(&id, found),
-            Err(error) => Verdict::Quarantine(format!("its image cannot be looked at ({error})")),
+            Err(error) => {
+                let why = format!("its image cannot be looked at ({error})");
+                Verdict::Quarantine(Spoilt { why, lost: false })
+            }
         };
         match verdict {
             Verdict::Keep(record) => self.ledger().insert(id, record),
@@ -109,9 +112,9 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
                 tracing::warn!(thing = %id.key(), "record was lost and is rebuilt from the label of its image");
                 self.restore(&id, record).await;
             }
-            Verdict::Quarantine(why) => {
-                tracing::error!(thing = %id.key(), why, "cannot be used");
-                self.ledger().quarantine(id, why);
+            Verdict::Quarantine(spoilt) => {
+                tracing::error!(thing = %id.key(), why = spoilt.why, "cannot be used");
+                self.ledger().quarantined.insert(id, spoilt);
             }
             Verdict::Nothing => {
                 // Fails, harmlessly, if the directory holds anything else.
@@ -124,7 +127,7 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
 
     /// Takes a record in whose file was lost. A disk that cannot be written now does not hide the thing.
     pub async fn restore(&self, id: &Id<K>, record: R) {
-        self.ledger().release(id);
+        self.ledger().quarantined.remove(id);
         if let Err(error) = self.put(id, record.clone()).await {
             tracing::warn!(thing = %id.key(), error = chain(&error), "rebuilt record is only in memory");
             self.ledger().insert(id.clone(), record);
@@ -146,7 +149,14 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
 
     /// Things that cannot be used, and why.
     pub fn quarantined(&self) -> BTreeMap<Id<K>, String> {
-        self.ledger().quarantined.clone()
+        let ledger = self.ledger();
+        ledger.quarantined.iter().map(|(id, spoilt)| (id.clone(), spoilt.why.clone())).collect()
+    }
+
+    /// Whether there is no record of this id, and none that is merely out of reach.
+    pub fn is_lost(&self, id: &Id<K>) -> bool {
+        let ledger = self.ledger();
+        !ledger.records.contains_key(id) && ledger.quarantined.get(id).is_none_or(|spoilt| spoilt.lost)
     }
 
     /// Everything, in id order.
@@ -207,7 +217,7 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     /// Nobody knows what a quarantined thing is, so nothing takes its place.
     pub fn refuse_quarantined(&self, id: &Id<K>) -> Result<()> {
         match self.ledger().quarantined.get(id) {
-            Some(why) => Err(VolumeError::Quarantined { what: id.key(), why: why.clone() }),
+            Some(spoilt) => Err(VolumeError::Quarantined { what: id.key(), why: spoilt.why.clone() }),
             None => Ok(()),
         }
     }

@@ -18,6 +18,7 @@
 
 mod adopt;
 mod attach;
+pub mod check;
 mod claim;
 mod config;
 mod controller;

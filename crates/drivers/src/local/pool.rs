@@ -14,9 +14,9 @@ use crate::error::{During, VolumeError, chain};
 use crate::id::{Group, GroupId, Key, Snapshot, SnapshotId, Volume, VolumeId};
 use crate::shelf::Shelf;
 
-const VOLUMES: &str = "volumes";
-const SNAPSHOTS: &str = "snapshots";
-const GROUPS: &str = "groups";
+pub const VOLUMES: &str = "volumes";
+pub const SNAPSHOTS: &str = "snapshots";
+pub const GROUPS: &str = "groups";
 const PROBE: &str = ".writable";
 
 type Result<T> = std::result::Result<T, VolumeError>;

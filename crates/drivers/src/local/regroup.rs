@@ -12,7 +12,7 @@ use crate::shelf::Record;
 pub async fn regroup(pool: &Pool) {
     let snapshots = pool.snapshots.all();
     let members = snapshots.iter().map(|(id, record)| (id, &**record));
-    for (id, record) in lost(members, |id| pool.groups.get(id).is_some()) {
+    for (id, record) in lost(members, |id| pool.groups.is_lost(id)) {
         if pool.snapshots.quarantined().is_empty() {
             tracing::warn!(group = %id, "record was lost and is rebuilt from the snapshots of the group");
             pool.restore_group(&id, record).await;
@@ -22,14 +22,14 @@ pub async fn regroup(pool: &Pool) {
     }
 }
 
-/// Groups that snapshots name and nobody knows.
+/// Groups that snapshots name and whose record is lost.
 pub fn lost<'a>(
     snapshots: impl Iterator<Item = (&'a SnapshotId, &'a SnapshotRecord)>,
-    known: impl Fn(&GroupId) -> bool,
+    is_lost: impl Fn(&GroupId) -> bool,
 ) -> BTreeMap<GroupId, GroupRecord> {
     let mut groups = BTreeMap::new();
     for (id, member) in snapshots.filter(|(_, member)| member.phase == Phase::Ready) {
-        let Some(group) = member.group.as_ref().filter(|group| !known(group)) else { continue };
+        let Some(group) = member.group.as_ref().filter(|group| is_lost(group)) else { continue };
         let record = groups.entry(group.clone()).or_insert_with(|| GroupRecord {
             version: GroupRecord::VERSION,
             // The id of a harmless name is the name.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Record;
+use super::verdict::Spoilt;
 use crate::id::Id;
 
 pub struct Ledger<K, R> {
     pub records: BTreeMap<Id<K>, Arc<R>>,
     /// Things that cannot be used, and why.
-    pub quarantined: BTreeMap<Id<K>, String>,
+    pub quarantined: BTreeMap<Id<K>, Spoilt>,
     counts: BTreeMap<String, usize>,
 }
 
@@ -43,13 +44,5 @@ impl<K: Ord + Clone, R: Record> Ledger<K, R> {
 
     pub fn count(&self, name: &str) -> usize {
         self.counts.get(name).copied().unwrap_or_default()
-    }
-
-    pub fn quarantine(&mut self, id: Id<K>, why: String) {
-        self.quarantined.insert(id, why);
-    }
-
-    pub fn release(&mut self, id: &Id<K>) {
-        self.quarantined.remove(id);
     }
 }

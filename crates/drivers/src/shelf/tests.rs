@@ -46,7 +46,8 @@ fn garbled<T>() -> Read<T> {
 fn verdicts() {
     let image = |has_data| Some(Image { length: 8, has_data });
     let good = || Read::Good(thing("record"));
-    let quarantine = |why: &str| Verdict::Quarantine(why.into());
+    let quarantine = |why: &str| Verdict::Quarantine(Spoilt { why: why.into(), lost: true });
+    let untouchable = |why: &str| Verdict::Quarantine(Spoilt { why: why.into(), lost: false });
     let table = [
         ("all is well", good(), image(true), label("volume", "v"), Verdict::Keep(thing("record"))),
         ("no label", good(), image(true), Read::Missing, Verdict::Keep(thing("record"))),
@@ -109,14 +110,14 @@ fn verdicts() {
             Read::Bad(Bad::Layout(3)),
             image(true),
             label("volume", "v"),
-            quarantine("its record has layout 3, which this version does not know"),
+            untouchable("its record has layout 3, which this version does not know"),
         ),
         (
             "record on a bad sector",
             Read::Bad(Bad::Unreadable("EIO".into())),
             image(true),
             label("volume", "v"),
-            quarantine("its record cannot be read (EIO)"),
+            untouchable("its record cannot be read (EIO)"),
         ),
     ];
     let id = Id::<Volume>::for_name("v");

@@ -10,10 +10,19 @@ pub enum Verdict<R> {
     Keep(R),
     /// The record is lost; the image says what it was.
     Rebuild(R),
-    /// Nobody can say what it is. It answers every call with this reason, and nothing of it is touched.
-    Quarantine(String),
+    /// It answers every call with this reason, and nothing of it is touched.
+    Quarantine(Spoilt),
     /// Neither record nor image: creation died before its first write, or deletion after its last.
     Nothing,
+}
+
+/// Why something cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoilt {
+    pub why: String,
+    /// Whether the record is gone for good. Otherwise it is there for somebody else: a newer version of this
+    /// program, or this one when the disk is well again.
+    pub lost: bool,
 }
 
 pub fn judge<K: Kind, R: Record>(id: &Id<K>, found: Found<R>) -> Verdict<R> {
@@ -21,20 +30,21 @@ pub fn judge<K: Kind, R: Record>(id: &Id<K>, found: Found<R>) -> Verdict<R> {
         Read::Good(record) => return Verdict::Keep(record),
         // The label says less than a record of another version, and writing it back would destroy that one.
         Read::Bad(bad @ (Bad::Layout(_) | Bad::Unreadable(_))) => {
-            return Verdict::Quarantine(describe("record", &bad));
+            return Verdict::Quarantine(Spoilt { why: describe("record", &bad), lost: false });
         }
         Read::Missing if found.image.is_none() => return Verdict::Nothing,
         Read::Missing => "its record is missing".to_owned(),
         Read::Bad(bad @ Bad::Garbled(_)) => describe("record", &bad),
     };
-    let Some(image) = found.image else { return Verdict::Quarantine(lost) };
+    let quarantine = |why| Verdict::Quarantine(Spoilt { why, lost: true });
+    let Some(image) = found.image else { return quarantine(lost) };
     match found.label {
         Read::Good(label) if label.names(id) => Verdict::Rebuild(label.record.rebuilt(image)),
         Read::Good(label) => {
-            Verdict::Quarantine(format!("{lost}, and its image belongs to {} `{}`", label.kind, label.id))
+            quarantine(format!("{lost}, and its image belongs to {} `{}`", label.kind, label.id))
         }
-        Read::Bad(bad) => Verdict::Quarantine(format!("{lost}, and {}", describe("image's label", &bad))),
-        Read::Missing => Verdict::Quarantine(format!("{lost}, and its image carries no label")),
+        Read::Bad(bad) => quarantine(format!("{lost}, and {}", describe("image's label", &bad))),
+        Read::Missing => quarantine(format!("{lost}, and its image carries no label")),
     }
 }
 

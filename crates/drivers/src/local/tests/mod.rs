@@ -2,6 +2,7 @@
 
 mod bad_luck;
 mod block;
+mod check;
 mod confinement;
 mod controller;
 mod crash;

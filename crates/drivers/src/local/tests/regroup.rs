@@ -102,3 +102,18 @@ async fn no_group_without_all_its_members() {
     let quarantined: Vec<_> = pool.quarantined().into_keys().map(|key| key.to_string()).collect();
     assert_eq!(quarantined, ["group snapshot `g`", "snapshot `s2`"]);
 }
+
+/// A record of a newer version says more than its members do.
+#[tokio::test]
+async fn a_group_record_from_the_future_is_left_alone() {
+    let (host, _machine) = fake::host(1);
+    pool(&host).await;
+    let path = record_path("groups", "g");
+    let text = String::from_utf8(host.disk.read(&path).await.unwrap()).unwrap();
+    let newer = text.replace("\"version\": 1", "\"version\": 2");
+    assert_ne!(text, newer);
+    host.disk.write_atomic(&path, newer.as_bytes(), 0o600).await.unwrap();
+    let pool = Pool::open(host.clone(), Path::new(POOL)).await.unwrap();
+    assert!(pool.groups.get(&GroupId::for_name("g")).is_none());
+    assert_eq!(host.disk.read(&path).await.unwrap(), newer.as_bytes());
+}
