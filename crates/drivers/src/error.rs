@@ -70,8 +70,6 @@ pub enum VolumeError {
     MayNotGrow { id: VolumeId },
     #[error("volume `{id}` is mounted read-only, so its filesystem cannot grow")]
     ReadOnlyMount { id: VolumeId },
-    #[error("image of volume `{id}` has {length} bytes, the volume has {capacity}; nothing was changed")]
-    ImageShort { id: VolumeId, length: u64, capacity: u64 },
     #[error(
         "recorded for volume `{id}`, and in force when it is next staged, which takes a restart of its pods"
     )]
@@ -86,18 +84,32 @@ pub enum VolumeError {
         "the {fs} of volume `{id}` is damaged and was not mounted; while nothing uses it, run `{repair}`"
     )]
     Damaged { id: VolumeId, fs: &'static str, repair: String, source: KernelError },
+    #[error("volume `{id}` has a record, but `{path}` is gone; nothing was changed")]
+    Vanished { id: VolumeId, path: PathBuf },
+    #[error("volume `{id}` has {want} bytes, but `{path}` only {have}; nothing was changed")]
+    Truncated { id: VolumeId, path: PathBuf, have: u64, want: u64 },
+    #[error("{what} cannot be used: {why}; see `bowline driver local check`")]
+    Quarantined { what: Key, why: String },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
     Busy { what: Key },
     #[error("page token is not one of ours")]
     BadToken,
+    #[error("pool `{pool}` is served by another process; stop that one, or choose another pool")]
+    PoolTaken { pool: PathBuf },
     #[error("pool is not usable")]
     Unhealthy { source: io::Error },
+    #[error("{what}: no room is left on the disk; free some, or enlarge it")]
+    Full { what: &'static str, source: io::Error },
+    #[error("{what}: the filesystem is read-only; see what the kernel says of it, and remount it writable")]
+    ReadOnlyDisk { what: &'static str, source: io::Error },
+    #[error("{what} needs {length} bytes of names and parameters, the pool keeps at most {most}")]
+    TooMuch { what: Key, length: usize, most: usize },
     #[error("{what}")]
     Disk { what: &'static str, source: io::Error },
     #[error("{what}")]
     Kernel { what: &'static str, source: KernelError },
-    #[error("record `{path}` is unreadable")]
-    Record { path: PathBuf, source: serde_json::Error },
+    #[error("write down {what}")]
+    Encode { what: Key, source: serde_json::Error },
     #[error("operation ended without an answer")]
     Lost,
 }
@@ -105,13 +117,17 @@ pub enum VolumeError {
 impl VolumeError {
     pub fn code(&self) -> Code {
         match self {
-            Self::Missing(_) | Self::Invalid { .. } | Self::Unsupported { .. } => Code::InvalidArgument,
+            Self::Missing(_) | Self::Invalid { .. } | Self::Unsupported { .. } | Self::TooMuch { .. } => {
+                Code::InvalidArgument
+            }
             Self::OutOfRange { .. } => Code::OutOfRange,
             Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotShown { .. } => Code::NotFound,
             Self::Incompatible { .. }
             | Self::PublishedDifferently { .. }
             | Self::StagedDifferently { .. } => Code::AlreadyExists,
-            Self::Unreachable | Self::NoRoom { .. } | Self::AttachLimit { .. } => Code::ResourceExhausted,
+            Self::Unreachable | Self::NoRoom { .. } | Self::AttachLimit { .. } | Self::Full { .. } => {
+                Code::ResourceExhausted
+            }
             Self::InUse { .. }
             | Self::PublishedElsewhere { .. }
             | Self::NotPublished { .. }
@@ -127,24 +143,27 @@ impl VolumeError {
             | Self::MayNotGrow { .. }
             | Self::ReadOnlyMount { .. }
             | Self::AtNextAttachment { .. }
+            | Self::PoolTaken { .. }
+            | Self::ReadOnlyDisk { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
-            Self::DataLoss { .. } | Self::ImageShort { .. } | Self::Damaged { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::Vanished { .. } | Self::Truncated { .. } | Self::Damaged { .. } => {
+                Code::DataLoss
+            }
             Self::Silent { .. } => Code::DeadlineExceeded,
             Self::Crowded { .. } => Code::Unavailable,
-            Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,
-            Self::Disk { .. } | Self::Kernel { .. } | Self::Record { .. } | Self::Lost => Code::Internal,
+            Self::Disk { .. }
+            | Self::Kernel { .. }
+            | Self::Encode { .. }
+            | Self::Quarantined { .. }
+            | Self::Lost => Code::Internal,
         }
     }
 
     /// Whether a person has to look, as opposed to a caller that asked for something impossible.
     pub fn is_ours(&self) -> bool {
-        matches!(self.code(), Code::Internal | Code::DataLoss)
+        matches!(self, Self::ReadOnlyDisk { .. }) || matches!(self.code(), Code::Internal | Code::DataLoss)
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The error and all its causes on one line; gRPC carries no other structure (details stay empty).
@@ -172,7 +191,11 @@ pub trait During<T> {
 
 impl<T> During<T> for io::Result<T> {
     fn during(self, what: &'static str) -> Result<T, VolumeError> {
-        self.map_err(|source| VolumeError::Disk { what, source })
+        self.map_err(|source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => VolumeError::Full { what, source },
+            io::ErrorKind::ReadOnlyFilesystem => VolumeError::ReadOnlyDisk { what, source },
+            _ => VolumeError::Disk { what, source },
+        })
     }
 }
 

@@ -1,6 +1,6 @@
-//! At most one operation per volume or snapshot at a time.
+//! At most one operation per volume or snapshot at a time, and none on what cannot be used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::VolumeError;
@@ -8,7 +8,10 @@ use crate::id::Key;
 
 /// What operations are working on.
 #[derive(Clone, Default)]
-pub struct InFlight(Arc<Mutex<BTreeSet<Key>>>);
+pub struct InFlight {
+    held: Arc<Mutex<BTreeSet<Key>>>,
+    barred: Arc<BTreeMap<Key, String>>,
+}
 
 /// Permission to work on some things, given back when dropped.
 pub struct Guard {
@@ -17,9 +20,17 @@ pub struct Guard {
 }
 
 impl InFlight {
+    /// Nothing ever enters what is barred, for the reason given.
+    pub fn barring(barred: BTreeMap<Key, String>) -> Self {
+        Self { barred: Arc::new(barred), ..Self::default() }
+    }
+
     /// Enters all of them or none. Waiting here instead would let a caller's retries pile up behind one slow
     /// mkfs, and two operations that each hold what the other wants would wait for ever.
     pub fn enter(&self, keys: Vec<Key>) -> Result<Guard, VolumeError> {
+        if let Some((what, why)) = keys.iter().find_map(|key| self.barred.get_key_value(key)) {
+            return Err(VolumeError::Quarantined { what: what.clone(), why: why.clone() });
+        }
         let busy = self.with(|held| match keys.iter().find(|key| held.contains(key)) {
             Some(busy) => Some(busy.clone()),
             None => {
@@ -34,7 +45,7 @@ impl InFlight {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut BTreeSet<Key>) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -59,6 +70,19 @@ mod tests {
         let _same_name = all.enter(vec![SnapshotId::for_name("a").key()]).expect("a snapshot is no volume");
         drop(first);
         all.enter(vec![key("a")]).expect("free again");
+    }
+
+    #[test]
+    fn what_is_barred_stays_alone() {
+        let key = |name: &str| VolumeId::for_name(name).key();
+        let all = InFlight::barring([(key("a"), "spoilt".to_owned())].into());
+        let refused = all.enter(vec![key("b"), key("a")]).err().expect("barred");
+        assert_eq!(
+            refused.to_string(),
+            "volume `a` cannot be used: spoilt; see `bowline driver local check`"
+        );
+        let _b = all.enter(vec![key("b")]).expect("nothing stays held after a refusal");
+        all.enter(vec![SnapshotId::for_name("a").key()]).expect("a snapshot is no volume");
     }
 
     #[test]

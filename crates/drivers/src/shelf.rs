@@ -1,23 +1,39 @@
 //! Records of one kind: `<root>/<id>/record.json`, beside whatever else belongs to the thing.
 //!
 //! This process is the only writer. Records are read once at start and kept in memory, so a call costs the
-//! same with ten volumes as with ten thousand; a change is on disk before it is in memory.
+//! same with ten volumes as with ten thousand; a change is on disk before it is in memory. Where a thing has an
+//! image, that carries a copy of the record's lasting facts, so that a lost record is no lost volume.
+
+pub mod found;
+pub mod label;
+mod ledger;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_host::Host;
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{During, VolumeError};
+use self::found::{Image, Read};
+use self::label::LABEL;
+use self::ledger::Ledger;
+use self::verdict::{Spoilt, Verdict};
+use crate::error::{During, VolumeError, chain};
 use crate::id::{Id, Kind};
 
-const RECORD: &str = "record.json";
-const DIR_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+pub const RECORD: &str = "record.json";
+pub const DIR_MODE: u32 = 0o700;
+pub const FILE_MODE: u32 = 0o600;
+/// Records read at the same time at start.
+const READERS: usize = 32;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -25,64 +41,102 @@ type Result<T> = std::result::Result<T, VolumeError>;
 pub trait Record: Serialize + DeserializeOwned + Clone {
     /// Layout of the file. Another one is refused, since guessing could destroy data.
     const VERSION: u32;
+    /// The file beside the record that carries a copy of it, for kinds that have one.
+    const IMAGE: Option<&'static str> = None;
+
     fn version(&self) -> u32;
+
     /// Bytes it promises to somebody.
     fn promised(&self) -> u64 {
         0
+    }
+
+    /// Whether the image is there and shall carry the copy.
+    fn has_image(&self) -> bool {
+        false
+    }
+
+    /// The copy: what holds however the thing is used at the moment.
+    fn lasting(&self) -> Self {
+        self.clone()
+    }
+
+    /// The record made of a copy that was found on this image.
+    fn rebuilt(self, _image: Image) -> Self {
+        self
+    }
+
+    /// Under which names the shelf counts the thing.
+    fn counted(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
     }
 }
 
 pub struct Shelf<K, R> {
     host: Host,
     root: PathBuf,
-    kept: Mutex<Kept<K, R>>,
-}
-
-struct Kept<K, R> {
-    records: BTreeMap<Id<K>, Arc<R>>,
-    /// What all of them promise, kept as a sum. Wider than one record's bytes, so it never overflows.
-    promised: u128,
-}
-
-impl<K: Ord, R: Record> Kept<K, R> {
-    fn insert(&mut self, id: Id<K>, record: R) {
-        self.promised += u128::from(record.promised());
-        let old = self.records.insert(id, Arc::new(record));
-        self.promised -= old.map_or(0, |old| u128::from(old.promised()));
-    }
-
-    fn remove(&mut self, id: &Id<K>) {
-        let old = self.records.remove(id);
-        self.promised -= old.map_or(0, |old| u128::from(old.promised()));
-    }
+    ledger: Mutex<Ledger<K, R>>,
 }
 
 impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
+    /// Reads every record. One that is spoilt keeps only its own thing from being used.
     pub async fn open(host: Host, root: PathBuf) -> Result<Self> {
-        let kept = Mutex::new(Kept { records: BTreeMap::new(), promised: 0 });
-        let shelf = Self { host, root, kept };
+        let shelf = Self { host, root, ledger: Mutex::new(Ledger::default()) };
         shelf.host.disk.create_dir_all(&shelf.root, DIR_MODE).await.during("create pool directory")?;
-        for name in shelf.host.disk.list(&shelf.root).await.during("list pool")? {
-            let Some(id) = Id::parse(&name) else { continue };
-            shelf.load(id).await?;
+        let names = shelf.host.disk.list(&shelf.root).await.during("list pool")?;
+        let mut ids = Vec::new();
+        ids.extend(names.iter().filter_map(|name| Id::parse(name)));
+        for (id, record) in shelf.read(ids).await {
+            match record {
+                Read::Good(record) => shelf.ledger().insert(id, record),
+                spoilt => shelf.recover(id, spoilt).await,
+            }
         }
         Ok(shelf)
     }
 
-    async fn load(&self, id: Id<K>) -> Result<()> {
-        let path = self.path(&id, RECORD);
-        if self.host.disk.kind(&path).await.during("look for a record")?.is_none() {
-            // Either creation died before its first write or deletion after its last. Removing the directory
-            // fails, harmlessly, if it holds anything.
-            if let Err(error) = self.remove_dir(&id).await {
-                tracing::warn!(id = %id, %error, "directory without a record is not empty");
+    async fn read(&self, ids: Vec<Id<K>>) -> Vec<(Id<K>, Read<R>)> {
+        let one = async |id: Id<K>| {
+            let record = found::record(&*self.host.disk, &self.dir(&id)).await;
+            (id, record)
+        };
+        stream::iter(ids).map(one).buffered(READERS).collect().await
+    }
+
+    async fn recover(&self, id: Id<K>, record: Read<R>) {
+        let verdict = match found::look_beside(&*self.host.disk, &self.dir(&id), record).await {
+            Ok(found) => verdict::judge(&id, found),
+            Err(error) => {
+                let why = format!("its image cannot be looked at ({error})");
+                Verdict::Quarantine(Spoilt { why, lost: false })
             }
-            return Ok(());
+        };
+        match verdict {
+            Verdict::Keep(record) => self.ledger().insert(id, record),
+            Verdict::Rebuild(record) => {
+                tracing::warn!(thing = %id.key(), "record was lost and is rebuilt from the label of its image");
+                self.restore(&id, record).await;
+            }
+            Verdict::Quarantine(spoilt) => {
+                tracing::error!(thing = %id.key(), why = spoilt.why, "cannot be used");
+                self.ledger().quarantined.insert(id, spoilt);
+            }
+            Verdict::Nothing => {
+                // Fails, harmlessly, if the directory holds anything else.
+                if let Err(error) = self.remove_dir(&id).await {
+                    tracing::warn!(thing = %id.key(), error = chain(&error), "directory without a record stays");
+                }
+            }
         }
-        let bytes = self.host.disk.read(&path).await.during("read record")?;
-        let record = decode::<R>(&bytes).map_err(|source| VolumeError::Record { path, source })?;
-        self.lock().insert(id, record);
-        Ok(())
+    }
+
+    /// Takes a record in whose file was lost. A disk that cannot be written now does not hide the thing.
+    pub async fn restore(&self, id: &Id<K>, record: R) {
+        self.ledger().quarantined.remove(id);
+        if let Err(error) = self.put(id, record.clone()).await {
+            tracing::warn!(thing = %id.key(), error = chain(&error), "rebuilt record is only in memory");
+            self.ledger().insert(id.clone(), record);
+        }
     }
 
     pub fn root(&self) -> &Path {
@@ -95,17 +149,34 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     }
 
     pub fn get(&self, id: &Id<K>) -> Option<Arc<R>> {
-        self.lock().records.get(id).cloned()
+        self.ledger().records.get(id).cloned()
     }
 
     /// Bytes promised by all records together.
     pub fn promised(&self) -> u128 {
-        self.lock().promised
+        self.ledger().promised
+    }
+
+    /// Things that cannot be used, and why.
+    pub fn quarantined(&self) -> BTreeMap<Id<K>, String> {
+        let ledger = self.ledger();
+        ledger.quarantined.iter().map(|(id, spoilt)| (id.clone(), spoilt.why.clone())).collect()
+    }
+
+    /// Whether there is no record of this id, and none that is merely out of reach.
+    pub fn is_lost(&self, id: &Id<K>) -> bool {
+        let ledger = self.ledger();
+        !ledger.records.contains_key(id) && ledger.quarantined.get(id).is_none_or(|spoilt| spoilt.lost)
     }
 
     /// Everything, in id order.
     pub fn all(&self) -> Vec<(Id<K>, Arc<R>)> {
-        self.lock().records.iter().map(|(id, record)| (id.clone(), record.clone())).collect()
+        self.ledger().records.iter().map(|(id, record)| (id.clone(), record.clone())).collect()
+    }
+
+    /// How many things are counted under a name.
+    pub fn count(&self, name: &str) -> usize {
+        self.ledger().count(name)
     }
 
     /// Up to `count` records in id order after `last` that are `wanted`, and whether more follow.
@@ -115,21 +186,50 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         count: usize,
         wanted: impl Fn(&Id<K>, &R) -> bool,
     ) -> (Vec<(Id<K>, Arc<R>)>, bool) {
-        let kept = self.lock();
+        let ledger = self.ledger();
         let start = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest =
-            kept.records.range((start, Bound::Unbounded)).filter(|(id, record)| wanted(id, record));
+            ledger.records.range((start, Bound::Unbounded)).filter(|(id, record)| wanted(id, record));
         let page = rest.by_ref().take(count).map(|(id, record)| (id.clone(), record.clone())).collect();
         (page, rest.next().is_some())
     }
 
+    /// Writes a record, and before it the image's copy if that says something else by now.
     pub async fn put(&self, id: &Id<K>, record: R) -> Result<()> {
-        let path = self.path(id, RECORD);
+        self.refuse_quarantined(id)?;
+        self.label(id, &record).await?;
         let bytes = serde_json::to_vec_pretty(&record)
-            .map_err(|source| VolumeError::Record { path: path.clone(), source })?;
+            .map_err(|source| VolumeError::Encode { what: id.key(), source })?;
+        let path = self.path(id, RECORD);
         self.host.disk.write_atomic(&path, &bytes, FILE_MODE).await.during("write record")?;
-        self.lock().insert(id.clone(), record);
+        self.ledger().insert(id.clone(), record);
         Ok(())
+    }
+
+    async fn label(&self, id: &Id<K>, record: &R) -> Result<()> {
+        let Some(image) = R::IMAGE else { return Ok(()) };
+        let label = label::encode(id, record)?;
+        let old = self.get(id).filter(|old| old.has_image());
+        let same = old.is_some_and(|old| label::encode(id, &*old).is_ok_and(|old| old == label));
+        if same || !record.has_image() {
+            return Ok(());
+        }
+        match self.host.disk.set_label(&self.path(id, image), LABEL, &label).await {
+            // Said once at start: this pool cannot be rebuilt without its records.
+            Err(error) if lacks_labels(&error) => Ok(()),
+            set => {
+                self.host.failpoints.hit("shelf.put.after-label");
+                set.during("label image")
+            }
+        }
+    }
+
+    /// Nobody knows what a quarantined thing is, so nothing takes its place.
+    pub fn refuse_quarantined(&self, id: &Id<K>) -> Result<()> {
+        match self.ledger().quarantined.get(id) {
+            Some(spoilt) => Err(VolumeError::Quarantined { what: id.key(), why: spoilt.why.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Prepares the place of something that has no record yet.
@@ -140,7 +240,7 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     /// Removes the record and forgets the thing; its directory stays.
     pub async fn forget(&self, id: &Id<K>) -> Result<()> {
         self.host.disk.remove_file(&self.path(id, RECORD)).await.during("remove record")?;
-        self.lock().remove(id);
+        self.ledger().remove(id);
         Ok(())
     }
 
@@ -148,19 +248,16 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         self.host.disk.remove_dir(&self.dir(id)).await.during("remove volume directory")
     }
 
-    fn dir(&self, id: &Id<K>) -> PathBuf {
+    pub fn dir(&self, id: &Id<K>) -> PathBuf {
         self.root.join(id.as_str())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept<K, R>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ledger(&self) -> MutexGuard<'_, Ledger<K, R>> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn decode<R: Record>(bytes: &[u8]) -> std::result::Result<R, serde_json::Error> {
-    let record: R = serde_json::from_slice(bytes)?;
-    match record.version() {
-        version if version == R::VERSION => Ok(record),
-        other => Err(serde::de::Error::custom(format!("layout {other} is not known"))),
-    }
+/// Whether files cannot be labelled here at all: the filesystem has no attributes, or we lack the privilege.
+pub fn lacks_labels(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied)
 }

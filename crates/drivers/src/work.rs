@@ -1,5 +1,7 @@
 //! Operations that end, whatever becomes of their callers.
 
+use std::collections::BTreeMap;
+
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
 use tracing::{Instrument, Span};
@@ -15,6 +17,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Work on everything but these things, each with its reason.
+    pub fn barring(barred: BTreeMap<Key, String>) -> Self {
+        Self { in_flight: InFlight::barring(barred), ..Self::default() }
+    }
+
     /// Runs one operation to its end while nothing else touches `keys`.
     ///
     /// The server drops a handler when its client resets the stream or runs out of time. A mount half done and a

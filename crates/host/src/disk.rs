@@ -34,6 +34,14 @@ pub struct Extent {
     pub length: u64,
 }
 
+/// Starts the name of a file that is not complete yet.
+pub(crate) const UNFINISHED_PREFIX: &str = ".bowline-new-";
+
+/// Whether a file of this name was being written when the process ended.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED_PREFIX)
+}
+
 /// A lock held until dropped; the end of the process drops it, too.
 #[derive(Debug)]
 pub struct Lock {
@@ -67,8 +75,10 @@ pub trait Disk: Send + Sync {
     async fn remove_dir(&self, path: &Path) -> io::Result<()>;
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()>;
     async fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
-    /// Names in a directory, sorted. A missing directory is empty.
+    /// Names in a directory, sorted, without unfinished files. A missing directory is empty.
     async fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// Names of files in a directory that are being written, or were when a process ended, sorted.
+    async fn unfinished(&self, path: &Path) -> io::Result<Vec<String>>;
     async fn space(&self, path: &Path) -> io::Result<Space>;
     /// The path with every symbolic link resolved. A missing last part is kept as it is, so that a place to be
     /// created can be asked for; a link that leads nowhere is `NotFound`.

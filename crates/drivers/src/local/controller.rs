@@ -108,7 +108,7 @@ impl Controller for ControllerService {
         &self,
         r: Request<csi::ControllerGetVolumeRequest>,
     ) -> Answer<csi::ControllerGetVolumeResponse> {
-        Ok(Response::new(list::one(&self.0, r.get_ref())?))
+        Ok(Response::new(list::one(&self.0, r.get_ref()).await?))
     }
 
     #[tracing::instrument(name = "csi.GetCapacity", skip_all)]

@@ -6,6 +6,7 @@ use bowline_host::Host;
 use tonic::{Response, Status};
 use tracing::Span;
 
+use super::adopt::adopt;
 use super::config::LocalConfig;
 use super::fit;
 use super::pool::Pool;
@@ -29,10 +30,12 @@ pub struct Driver {
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        let (attaching, reserved, patience, work) = Default::default();
-        let driver = Arc::new(Self { host, config, pool, attaching, reserved, patience, work });
+        let work = Work::barring(pool.quarantined());
+        let (attaching, reserved, patience) = Default::default();
+        let driver = Self { host, config, pool, attaching, reserved, patience, work };
+        adopt(&driver).await;
         fit::all(&driver).await?;
-        Ok(driver)
+        Ok(Arc::new(driver))
     }
 
     /// Runs one operation on a volume to its end.

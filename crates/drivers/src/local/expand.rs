@@ -5,10 +5,10 @@ use bowline_proto::csi::v1 as csi;
 use super::driver::Driver;
 use super::record::VolumeRecord;
 use super::room::{self, Room};
-use super::{fit, parse, plan};
+use super::{damage, fit, parse, plan};
 use crate::capability::{AccessType, Capability};
 use crate::capacity::{MIB, Range};
-use crate::error::{During, VolumeError};
+use crate::error::VolumeError;
 use crate::id::VolumeId;
 
 type Result<T> = std::result::Result<T, VolumeError>;
@@ -91,7 +91,7 @@ pub async fn expand(driver: &Driver, want: ExpandVolume) -> Result<(u64, bool)> 
     let size = size(want.range, have.capacity)?;
     let record = VolumeRecord { capacity: size, ..(*have).clone() };
     if size > have.capacity {
-        refuse_broken(driver, &want.id, have.capacity).await?;
+        damage::refuse(driver, &want.id, &have).await?;
         let more = size - have.capacity;
         let total = driver.pool.space().await?.total;
         let _reserved = room::reserve_if(driver, total, more, |room| admit(room, size, more))?;
@@ -105,18 +105,6 @@ pub async fn expand(driver: &Driver, want: ExpandVolume) -> Result<(u64, bool)> 
         fit::size(driver, &record, &device).await?;
     }
     Ok((size, node))
-}
-
-/// Growing an image that has lost bytes would hide the loss behind zeros.
-async fn refuse_broken(driver: &Driver, id: &VolumeId, capacity: u64) -> Result<()> {
-    let length = match driver.host.disk.length(&driver.pool.image(id)).await {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-        found => found.during("measure image")?,
-    };
-    if length < capacity {
-        return Err(VolumeError::ImageShort { id: id.clone(), length, capacity });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_response};
 
 use super::driver::Driver;
-use super::parse;
 use super::record::{Phase, VolumeRecord};
+use super::{damage, parse};
 use crate::capacity::wire;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
@@ -30,12 +30,13 @@ pub fn page(
     })
 }
 
-pub fn one(
+pub async fn one(
     driver: &Driver,
     request: &csi::ControllerGetVolumeRequest,
 ) -> Result<csi::ControllerGetVolumeResponse, VolumeError> {
     let id = parse::existing(&request.volume_id)?;
     let record = driver.pool.ready(&id)?;
+    damage::refuse(driver, &id, &record).await?;
     let status = controller_get_volume_response::VolumeStatus {
         published_node_ids: nodes(&record),
         ..Default::default()

@@ -9,21 +9,29 @@
 //! - a volume is on one node at a time, ATT-2 (`plan::publish`);
 //! - a call that has begun ends, even if its caller has gone; until then the volume answers ABORTED (`driver`);
 //! - a restart forgets nothing: what cannot be seen is in the record, the rest is asked of the kernel (`record`);
-//! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1;
 //! - nothing is promised beyond the limits of the pool, and GetCapacity says exactly what can be had (`room`);
-//! - a volume never shrinks, and a filesystem fills its device when a workload sees it (`expand`, `grow`).
+//! - a volume never shrinks, and a filesystem fills its device when a workload sees it (`expand`, `grow`);
+//! - a lost record is no lost volume: its image says what it is (`shelf::label`); one spoilt record keeps no other
+//!   volume from being used (`shelf::verdict`);
+//! - one process per pool (`claim`), and nothing left over from the one before it (`adopt`);
+//! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
 //! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `prepare`, `target`, `ephemeral`, `expand`,
 //! `modify`, `stats` → `controller`, `node`.
 
+mod adopt;
 mod attach;
+pub mod check;
+mod claim;
 mod config;
 mod controller;
+mod damage;
 mod driver;
 mod ephemeral;
 mod expand;
 mod fit;
 mod flags;
+mod full;
 mod grow;
 mod identity;
 mod list;
@@ -39,6 +47,7 @@ mod prepare;
 mod provision;
 mod recipe;
 mod record;
+mod regroup;
 mod room;
 mod serve;
 mod settings;

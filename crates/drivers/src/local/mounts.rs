@@ -1,9 +1,10 @@
 //! What the kernel says about one volume: its loop device, and where that shows in the mount table.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bowline_host::Host;
-use bowline_host::kernel::Mount;
+use bowline_host::kernel::{LoopDevice, Mount};
 
 use crate::error::{During, VolumeError};
 
@@ -15,6 +16,8 @@ const DEVICE_FILESYSTEMS: [&str; 2] = ["devtmpfs", "tmpfs"];
 pub struct Seen {
     pub device: Option<PathBuf>,
     table: Vec<Mount>,
+    /// Whether the table is complete, not just what shows at the places looked at.
+    everywhere: bool,
 }
 
 /// How a mount relates to the volume.
@@ -29,15 +32,27 @@ pub enum Owner {
 }
 
 impl Seen {
+    /// Looks everywhere. The table has a line for every use of every volume, so this is for questions that need
+    /// all of it.
     pub async fn look(host: &Host, image: &Path) -> Result<Self, VolumeError> {
         let device = host.kernel.loop_of(image).await.during("find loop device")?;
         let table = host.kernel.mounts().await.during("read mount table")?;
-        Ok(Self { device, table })
+        Ok(Self { device, table, everywhere: true })
+    }
+
+    /// Looks at a few places, which costs the same with ten mounts as with ten thousand.
+    pub async fn glance(host: &Host, image: &Path, places: BTreeSet<&Path>) -> Result<Self, VolumeError> {
+        let device = host.kernel.loop_of(image).await.during("find loop device")?;
+        let mut table = Vec::new();
+        for place in places {
+            table.extend(host.kernel.mount_at(place).await.during("look for a mount")?);
+        }
+        Ok(Self { device, table, everywhere: false })
     }
 
     #[cfg(test)]
     pub fn new(device: Option<&str>, table: Vec<Mount>) -> Self {
-        Self { device: device.map(PathBuf::from), table }
+        Self { device: device.map(PathBuf::from), table, everywhere: true }
     }
 
     /// The mount that shows at a path; later ones hide earlier ones.
@@ -50,15 +65,7 @@ impl Seen {
     }
 
     pub fn owner(&self, mount: &Mount) -> Owner {
-        let Some(device) = &self.device else { return Owner::Foreign };
-        if Path::new(&mount.source) == device {
-            return Owner::Filesystem;
-        }
-        let names_device = mount.root.file_name().is_some_and(|name| Some(name) == device.file_name());
-        if names_device && DEVICE_FILESYSTEMS.contains(&mount.fs_type.as_str()) {
-            return Owner::Device;
-        }
-        Owner::Foreign
+        self.device.as_deref().map_or(Owner::Foreign, |device| owner(device, mount))
     }
 
     /// A mount through which the volume's filesystem can be changed.
@@ -69,6 +76,7 @@ impl Seen {
 
     /// Places other than `staging` where the volume shows.
     pub fn uses_besides<'a>(&'a self, staging: &'a Path) -> impl Iterator<Item = &'a Path> {
+        debug_assert!(self.everywhere, "only a look everywhere finds every use");
         let ours = move |mount: &&Mount| mount.target != staging && self.owner(mount) != Owner::Foreign;
         self.table.iter().filter(ours).map(|mount| mount.target.as_path())
     }
@@ -76,6 +84,7 @@ impl Seen {
     /// A place other than `staging` and `target` where the whole volume shows. Parts of it, such as a
     /// directory bound elsewhere by the caller, belong to a target and are not one.
     pub fn other_target(&self, staging: &Path, target: &Path) -> Option<&Path> {
+        debug_assert!(self.everywhere, "only a look everywhere finds every target");
         let whole = |mount: &&Mount| match self.owner(mount) {
             Owner::Filesystem => mount.root == Path::new("/"),
             Owner::Device => true,
@@ -83,5 +92,68 @@ impl Seen {
         };
         let elsewhere = |mount: &&Mount| mount.target != staging && mount.target != target;
         self.table.iter().filter(elsewhere).find(whole).map(|mount| mount.target.as_path())
+    }
+}
+
+/// How a mount relates to the volume on a device.
+pub fn owner(device: &Path, mount: &Mount) -> Owner {
+    if Path::new(&mount.source) == device {
+        return Owner::Filesystem;
+    }
+    let names_device = mount.root.file_name().is_some_and(|name| Some(name) == device.file_name());
+    if names_device && DEVICE_FILESYSTEMS.contains(&mount.fs_type.as_str()) {
+        return Owner::Device;
+    }
+    Owner::Foreign
+}
+
+/// Whether a mount shows a loop device that has lost its image. Nothing can be read or written there, and whose it
+/// was cannot be told any more.
+pub fn is_stale(mount: &Mount, loops: &[LoopDevice]) -> bool {
+    let device = match DEVICE_FILESYSTEMS.contains(&mount.fs_type.as_str()) {
+        true => mount.root.file_name(),
+        false => Path::new(&mount.source).file_name(),
+    };
+    let Some(device) = device.filter(|name| is_loop(&name.to_string_lossy())) else { return false };
+    !loops.iter().any(|attached| attached.device.file_name() == Some(device))
+}
+
+fn is_loop(name: &str) -> bool {
+    let number = name.strip_prefix("loop").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_mounts_are_stale() {
+        let attached = LoopDevice {
+            device: "/dev/loop1".into(),
+            image: "/pool/volumes/v/disk.img".into(),
+            deleted: false,
+            read_only: false,
+        };
+        let table = [
+            ("a device without image", "devtmpfs", "/loop0", "dev", true),
+            ("a device with one", "devtmpfs", "/loop1", "dev", false),
+            ("not a loop device", "devtmpfs", "/null", "dev", false),
+            ("a partition", "devtmpfs", "/loop0p1", "dev", false),
+            ("a filesystem without image", "ext4", "/", "/dev/loop0", true),
+            ("a filesystem with one", "ext4", "/", "/dev/loop1", false),
+            ("another filesystem", "ext4", "/loop0", "/dev/sda", false),
+        ];
+        for (name, fs_type, root, source, stale) in table {
+            let mount = Mount {
+                device: "7:0".into(),
+                root: root.into(),
+                target: "/t".into(),
+                options: Vec::new(),
+                fs_type: fs_type.into(),
+                source: source.into(),
+            };
+            assert_eq!(is_stale(&mount, std::slice::from_ref(&attached)), stale, "{name}");
+        }
     }
 }

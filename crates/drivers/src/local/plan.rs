@@ -1,7 +1,7 @@
 //! Decisions: what was asked and what is there → what to do. No I/O, so each is a table in `plan/tests.rs`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use bowline_host::kernel::Content;
 
@@ -172,13 +172,20 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
     if elsewhere(have, seen, node).next().is_some() {
         return stage_beside(&want.id, new, have, seen, node);
     }
-    match (fs, seen.uses_besides(&want.path).next()) {
-        (Some(fs), _) => Ok(Stage::Mount(new, fs)),
-        (None, None) => Ok(Stage::Block(new)),
-        (None, Some(path)) => {
-            Err(VolumeError::InUse { id: id(), how: format!("mounted at `{}`", path.display()) })
-        }
-    }
+    let Some(fs) = fs else {
+        return match seen.uses_besides(&want.path).next() {
+            None => Ok(Stage::Block(new)),
+            Some(path) => {
+                Err(VolumeError::InUse { id: id(), how: format!("mounted at `{}`", path.display()) })
+            }
+        };
+    };
+    Ok(Stage::Mount(new, fs))
+}
+
+/// Where the kernel has to be asked before a volume is staged or published at a path.
+pub fn places<'a>(have: &'a VolumeRecord, asked: &'a Path) -> BTreeSet<&'a Path> {
+    have.staged.values().map(|staged| staged.path.as_path()).chain([asked]).collect()
 }
 
 /// Whether a staging is in force as it is wanted. Another one, or another volume at its path, is in the way.
@@ -339,10 +346,13 @@ pub fn node_publish(
             }
         };
     }
-    let other = seen.other_target(&want.staging, &want.target).map(PathBuf::from);
-    match (want.capability.mode, other) {
-        (Mode::SingleWriter, Some(other)) => Err(VolumeError::SecondTarget { id: id(), other }),
-        _ if block => Ok(NodePublish::Device { device: device.clone() }),
-        _ => Ok(NodePublish::Directory { read_only }),
+    if want.capability.mode == Mode::SingleWriter
+        && let Some(other) = seen.other_target(&want.staging, &want.target)
+    {
+        return Err(VolumeError::SecondTarget { id: id(), other: other.to_owned() });
+    }
+    match block {
+        true => Ok(NodePublish::Device { device: device.clone() }),
+        false => Ok(NodePublish::Directory { read_only }),
     }
 }

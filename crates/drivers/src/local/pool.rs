@@ -1,21 +1,22 @@
 //! Volumes, snapshots and groups: `<pool>/{volumes,snapshots}/<id>/{record.json, disk.img}` and
 //! `<pool>/groups/<id>/record.json`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bowline_host::Host;
 use bowline_host::disk::Space;
 
-use super::record::{GroupRecord, Phase, SnapshotRecord, VolumeRecord};
-use crate::error::{During, VolumeError};
-use crate::id::{Group, Snapshot, SnapshotId, Volume, VolumeId};
+use super::record::{GroupRecord, IMAGE, Phase, SnapshotRecord, VolumeRecord};
+use super::regroup::regroup;
+use crate::error::{During, VolumeError, chain};
+use crate::id::{Group, GroupId, Key, Snapshot, SnapshotId, Volume, VolumeId};
 use crate::shelf::Shelf;
 
-const VOLUMES: &str = "volumes";
-const SNAPSHOTS: &str = "snapshots";
-const GROUPS: &str = "groups";
-const IMAGE: &str = "disk.img";
+pub const VOLUMES: &str = "volumes";
+pub const SNAPSHOTS: &str = "snapshots";
+pub const GROUPS: &str = "groups";
 const PROBE: &str = ".writable";
 
 type Result<T> = std::result::Result<T, VolumeError>;
@@ -34,12 +35,31 @@ impl Pool {
         let snapshots = Shelf::open(host.clone(), root.join(SNAPSHOTS)).await?;
         let groups = Shelf::open(host.clone(), root.join(GROUPS)).await?;
         let pool = Self { host, volumes, snapshots, groups };
+        regroup(&pool).await;
         for (id, record) in pool.volumes.all() {
-            if record.phase == Phase::Deleting {
-                pool.remove(&id).await?;
+            if record.phase == Phase::Deleting
+                && let Err(error) = pool.remove(&id).await
+            {
+                tracing::warn!(volume = %id, error = chain(&error), "deletion stays unfinished");
             }
         }
         Ok(pool)
+    }
+
+    /// Takes in a group whose record was lost.
+    pub async fn restore_group(&self, id: &GroupId, record: GroupRecord) {
+        if let Err(error) = self.groups.make_dir(id).await {
+            tracing::warn!(group = %id, error = chain(&error), "rebuilt record cannot be kept");
+        }
+        self.groups.restore(id, record).await;
+    }
+
+    /// Everything that cannot be used, and why.
+    pub fn quarantined(&self) -> BTreeMap<Key, String> {
+        let volumes = self.volumes.quarantined().into_iter().map(|(id, why)| (id.key(), why));
+        let snapshots = self.snapshots.quarantined().into_iter().map(|(id, why)| (id.key(), why));
+        let groups = self.groups.quarantined().into_iter().map(|(id, why)| (id.key(), why));
+        volumes.chain(snapshots).chain(groups).collect()
     }
 
     pub fn image(&self, id: &VolumeId) -> PathBuf {
@@ -52,13 +72,14 @@ impl Pool {
 
     /// A volume that callers may use. An ephemeral one is only for its target.
     pub fn ready(&self, id: &VolumeId) -> Result<Arc<VolumeRecord>> {
+        self.volumes.refuse_quarantined(id)?;
         let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready && !record.ephemeral);
         found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
     }
 
     /// How many volumes are published to a node.
     pub fn published_to(&self, node: &str) -> usize {
-        self.volumes.all().iter().filter(|(_, record)| record.published.contains_key(node)).count()
+        self.volumes.count(node)
     }
 
     /// Prepares the place of a volume that has no record yet.

@@ -47,12 +47,22 @@ pub async fn delete(driver: &Driver, id: VolumeId) -> Result<(), VolumeError> {
     refuse_in_use(driver, &id, &record).await?;
     if record.phase != Phase::Deleting {
         driver.point("local.delete-volume.before-record");
-        driver.pool.volumes.put(&id, VolumeRecord { phase: Phase::Deleting, ..(*record).clone() }).await?;
+        mark_deleting(driver, &id, &record).await?;
     }
     driver.point("local.delete-volume.before-image");
     driver.pool.remove(&id).await?;
     driver.point("local.delete-volume.after-dir");
     Ok(())
+}
+
+/// A full pool must not keep its volumes from being deleted. Without the mark a crash leaves a volume whose image
+/// is gone, which the repeat of this call removes just as well.
+async fn mark_deleting(driver: &Driver, id: &VolumeId, record: &VolumeRecord) -> Result<(), VolumeError> {
+    let marked = VolumeRecord { phase: Phase::Deleting, ..record.clone() };
+    match driver.pool.volumes.put(id, marked).await {
+        Err(VolumeError::Full { .. }) => Ok(()),
+        put => put,
+    }
 }
 
 async fn refuse_in_use(driver: &Driver, id: &VolumeId, record: &VolumeRecord) -> Result<(), VolumeError> {

@@ -12,6 +12,10 @@ use super::settings::Settings;
 use crate::capability::{FsType, Mode};
 use crate::id::{GroupId, SnapshotId, VolumeId};
 use crate::shelf::Record;
+use crate::shelf::found::Image;
+
+/// The bytes of a volume or snapshot, in the directory of its record.
+pub const IMAGE: &str = "disk.img";
 
 pub type Segments = BTreeMap<String, String>;
 
@@ -45,6 +49,7 @@ pub struct VolumeRecord {
 
 impl Record for VolumeRecord {
     const VERSION: u32 = 2;
+    const IMAGE: Option<&'static str> = Some(IMAGE);
 
     fn version(&self) -> u32 {
         self.version
@@ -52,6 +57,38 @@ impl Record for VolumeRecord {
 
     fn promised(&self) -> u64 {
         self.capacity
+    }
+
+    fn has_image(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Where the volume is used has to be told again by who uses it. A marker of mkfs is of use only as long as
+    /// the record is there, too.
+    fn lasting(&self) -> Self {
+        let contents = match self.contents {
+            Contents::Formatting(_) => Contents::Blank,
+            contents => contents,
+        };
+        let (published, staged) = Default::default();
+        Self { phase: Phase::Ready, contents, published, staged, ..self.clone() }
+    }
+
+    /// A label may be older than the first byte of a workload, so bytes count for more than it says.
+    fn rebuilt(self, image: Image) -> Self {
+        let contents = match (self.contents, self.access.filesystem) {
+            (Contents::Blank | Contents::Formatting(_), Some(fs)) if image.has_data => {
+                Contents::Formatted(fs)
+            }
+            (Contents::Blank | Contents::Formatting(_), None) if image.has_data => Contents::Raw,
+            (Contents::Blank | Contents::Formatting(_), _) => Contents::Blank,
+            (told @ (Contents::Copied(_) | Contents::Formatted(_) | Contents::Raw), _) => told,
+        };
+        Self { contents, ..self }
+    }
+
+    fn counted(&self) -> impl Iterator<Item = &str> {
+        self.published.keys().map(String::as_str)
     }
 }
 
@@ -84,6 +121,7 @@ pub struct SnapshotRecord {
 
 impl Record for SnapshotRecord {
     const VERSION: u32 = 1;
+    const IMAGE: Option<&'static str> = Some(IMAGE);
 
     fn version(&self) -> u32 {
         self.version
@@ -91,6 +129,14 @@ impl Record for SnapshotRecord {
 
     fn promised(&self) -> u64 {
         self.size
+    }
+
+    fn has_image(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    fn lasting(&self) -> Self {
+        Self { phase: Phase::Ready, ..self.clone() }
     }
 }
 

@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
+use super::claim::claim;
 use super::config::{LocalConfig, NamedNode};
 use super::controller::ControllerService;
 use super::driver::Driver;
@@ -39,6 +40,8 @@ pub async fn run(
     endpoint: &Path,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
+    // Given back when the last operation has ended.
+    let _claimed = claim(&host, &config.pool).await.map_err(RunError::Pool)?;
     let driver = Driver::open(host, config).await.map_err(RunError::Pool)?;
     let own = (endpoint.to_owned(), driver.config.node.clone());
     let others = driver.config.others.iter();

@@ -12,7 +12,7 @@ use super::parse::{StageVolume, Undo};
 use super::plan::{self, Stage};
 use super::prepare::{self, Preparing, attach, save};
 use super::record::{Contents, Staging, VolumeRecord};
-use super::target;
+use super::{damage, full, target};
 use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
@@ -25,13 +25,22 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
     let path = place::to_use(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
     let want = StageVolume { path, ..want };
     let have = driver.pool.ready(&want.id)?;
-    let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
-    let done = match plan::stage(&want, &have, &seen, &node.id)? {
-        // Growth and the group may be what an earlier try did not get to.
-        Stage::Already => {
-            grow::staged(driver, &want.id, &want.path, &seen).await?;
-            return set_group(driver, &want.path, plan::group(&want, &have, &node.id)).await;
+    let image = driver.pool.image(&want.id);
+    let seen = match want.capability.access {
+        AccessType::Block => Seen::look(&driver.host, &image).await?,
+        AccessType::Mount { .. } => {
+            Seen::glance(&driver.host, &image, plan::places(&have, &want.path)).await?
         }
+    };
+    let plan = plan::stage(&want, &have, &seen, &node.id)?;
+    if plan == Stage::Already {
+        // Growth and the group may be what an earlier try did not get to.
+        grow::staged(driver, &want.id, &want.path, &seen).await?;
+        return set_group(driver, &want.path, plan::group(&want, &have, &node.id)).await;
+    }
+    damage::refuse(driver, &want.id, &have).await?;
+    let done = match plan {
+        Stage::Already => Ok(()),
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
         Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
         Stage::Mount(staging, fs) => mount(driver, node, &want, &have, staging, fs).await,
@@ -45,7 +54,10 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
         // would then stand in the way of its deletion for ever.
         release(driver, &want.id).await;
     }
-    done
+    match done {
+        Err(error) => Err(full::explain(driver, error).await),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Mounts the filesystem at the staging path.

@@ -1,16 +1,19 @@
 //! NodePublishVolume and NodeUnpublishVolume: the target path a workload sees.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use bowline_host::disk::Kind;
+use bowline_host::kernel::Mount;
 
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::ephemeral;
-use super::mounts::{Owner, Seen};
+use super::mounts::{self, Owner, Seen};
 use super::parse::{NodePublishVolume, Undo};
 use super::plan::{self, NodePublish};
 use super::stage;
+use crate::capability::Mode;
 use crate::error::{During, VolumeError};
 use crate::place;
 
@@ -25,7 +28,11 @@ pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume)
     let staging = place::as_mounted(&driver.host, &want.staging).await;
     let want = NodePublishVolume { staging, target, ..want };
     let have = driver.pool.ready(&want.id)?;
-    let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
+    let image = driver.pool.image(&want.id);
+    let seen = match want.capability.mode == Mode::SingleWriter {
+        true => Seen::look(&driver.host, &image).await?,
+        false => Seen::glance(&driver.host, &image, plan::places(&have, &want.target)).await?,
+    };
     let disk = &driver.host.disk;
     let decided = plan::node_publish(&want, &have, &seen, &node.id)?;
     // On the staged filesystem, so that nobody sees a target before it has its group.
@@ -68,7 +75,7 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
         Some((have, id)) if have.ephemeral => ephemeral::unpublish(driver, &id, &have, &want.path).await?,
         Some((_, id)) => {
             driver.point("local.node-unpublish.before-unmount");
-            let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
+            let seen = Seen::glance(&driver.host, &driver.pool.image(&id), BTreeSet::new()).await?;
             unmount_all(driver, &seen, &want.path).await?;
         }
         None => refuse_mounted(driver, &want).await?,
@@ -86,12 +93,20 @@ pub async fn unmount_all(driver: &Driver, seen: &Seen, path: &Path) -> Result<()
     for _ in 0..STACK_MAX {
         match kernel.mount_at(path).await.during("look for a mount")? {
             None => return Ok(()),
-            Some(mount) if seen.owner(&mount) == Owner::Foreign => return Err(foreign(path)),
+            Some(mount) if seen.owner(&mount) == Owner::Foreign && !is_stale(driver, &mount).await? => {
+                return Err(foreign(path));
+            }
             Some(_) => kernel.unmount(path).await.during("unmount")?,
         }
         driver.point("local.unmount.after");
     }
     Err(VolumeError::Foreign { path: path.to_owned(), what: "mounted again and again" })
+}
+
+/// A device that was detached behind our back belongs to no volume any more, but what shows it has to go.
+async fn is_stale(driver: &Driver, mount: &Mount) -> Result<bool> {
+    let loops = driver.host.kernel.loops().await.during("list loop devices")?;
+    Ok(mounts::is_stale(mount, &loops))
 }
 
 /// For volumes this driver does not know: done when nothing is there, refused when something is, since it

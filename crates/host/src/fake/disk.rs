@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::file::BLOCK;
 use super::tree::{FsId, Node};
 use super::{FakeHost, blocks};
-use crate::disk::{Disk, Extent, Kind, Lock, Space};
+use crate::disk::{Disk, Extent, Kind, Lock, Space, is_unfinished};
 
 /// Larger sparse files cannot be read whole: a test that tries has lost its way.
 const READ_MAX: u64 = 64 << 20;
@@ -99,15 +99,13 @@ impl Disk for FakeHost {
     }
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let world = self.world();
-        let place = world.tree.place(&world.tree.follow(path)?)?;
-        match world.tree.node(&place) {
-            None => return Ok(Vec::new()),
-            Some(Node::Dir) => {}
-            Some(_) => return Err(Errno::ENOTDIR.into()),
-        }
-        let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(world.tree.children(&place).into_iter().filter_map(name).collect())
+        let names = self.world().tree.names(path)?;
+        Ok(names.into_iter().filter(|name| !is_unfinished(name)).collect())
+    }
+
+    async fn unfinished(&self, path: &Path) -> io::Result<Vec<String>> {
+        let names = self.world().tree.names(path)?;
+        Ok(names.into_iter().filter(|name| is_unfinished(name)).collect())
     }
 
     async fn space(&self, path: &Path) -> io::Result<Space> {

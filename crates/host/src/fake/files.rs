@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::World;
 use super::file::{BLOCK, File};
 use super::tree::{Ino, Node, Place, Tree};
+use crate::disk::is_unfinished;
 use crate::kernel::Content;
 
 impl World {
@@ -82,8 +83,15 @@ impl World {
             Some(_) => return Err(Errno::ENOTDIR.into()),
         }
         let place = self.changeable(path)?;
-        if !self.tree.children(&place).is_empty() {
+        let (unfinished, others): (Vec<_>, Vec<_>) =
+            self.tree.children(&place).into_iter().partition(|path| {
+                path.file_name().is_some_and(|name| is_unfinished(&name.to_string_lossy()))
+            });
+        if !others.is_empty() {
             return Err(Errno::ENOTEMPTY.into());
+        }
+        for inner in unfinished {
+            self.tree.remove(&Place { inner, ..place.clone() });
         }
         self.tree.remove(&place);
         Ok(())
@@ -205,6 +213,18 @@ impl World {
 }
 
 impl Tree {
+    /// Everything in a directory; a missing one is empty.
+    pub fn names(&self, path: &Path) -> io::Result<Vec<String>> {
+        let place = self.place(&self.follow(path)?)?;
+        match self.node(&place) {
+            None => return Ok(Vec::new()),
+            Some(Node::Dir) => {}
+            Some(_) => return Err(Errno::ENOTDIR.into()),
+        }
+        let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(self.children(&place).into_iter().filter_map(name).collect())
+    }
+
     /// A link that leads nowhere is no place to be created.
     pub fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         let followed = self.follow(path)?;

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
-use super::replace::{Replacer, is_unfinished, sync_parent};
+use super::replace::{Replacer, sync_parent};
 use super::{blocking, changed, extents, group, labels, lock};
-use crate::disk::{Disk, Extent, Kind, Lock, Space};
+use crate::disk::{Disk, Extent, Kind, Lock, Space, is_unfinished};
 
 /// Images and mount points of single files: nobody but the owner.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -165,7 +165,8 @@ fn kind(path: &Path) -> io::Result<Option<Kind>> {
     }))
 }
 
-fn list(path: &Path) -> io::Result<Vec<String>> {
+/// The sorted names in a directory that are `wanted`.
+fn list(path: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -174,7 +175,7 @@ fn list(path: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !is_unfinished(&name) {
+        if wanted(&name) {
             names.push(name);
         }
     }
@@ -249,7 +250,11 @@ impl Disk for RealDisk {
     }
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        with(path, |path| list(&path)).await
+        with(path, |path| list(&path, |name| !is_unfinished(name))).await
+    }
+
+    async fn unfinished(&self, path: &Path) -> io::Result<Vec<String>> {
+        with(path, |path| list(&path, is_unfinished)).await
     }
 
     async fn space(&self, path: &Path) -> io::Result<Space> {

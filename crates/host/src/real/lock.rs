@@ -26,7 +26,11 @@ pub(super) fn take(path: &Path) -> io::Result<Lock> {
     for _ in 0..TRIES {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let file = options.open(path)?;
+        let file = match options.open(path) {
+            // Where nobody can write, holding off others is all there is to a lock.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path)?,
+            opened => opened?,
+        };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let held = Held(file);
         if is_at(&held.0, path)? {

@@ -8,8 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Starts the name of a file that is not complete yet.
-const PREFIX: &str = ".bowline-new-";
+use crate::disk::UNFINISHED_PREFIX;
 
 /// Writes in flight. A name is derived from its target, so that a later write takes over what a crash left;
 /// hence two writers of one target take turns.
@@ -60,14 +59,9 @@ impl Drop for Turn<'_> {
 }
 
 fn unfinished_name(name: &OsStr) -> OsString {
-    let mut unfinished = OsString::from(PREFIX);
+    let mut unfinished = OsString::from(UNFINISHED_PREFIX);
     unfinished.push(name);
     unfinished
-}
-
-/// Whether a crash left this name behind.
-pub(super) fn is_unfinished(name: &str) -> bool {
-    name.starts_with(PREFIX)
 }
 
 fn write_new(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {

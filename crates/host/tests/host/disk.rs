@@ -115,7 +115,9 @@ async fn durable_names(world: &World) {
     let (disk, dir) = (world.host.disk.as_ref(), world.dir("crashed"));
     std::fs::write(dir.join(".bowline-new-state"), "half").unwrap();
     assert!(disk.list(&dir).await.unwrap().is_empty());
+    assert_eq!(disk.unfinished(&dir).await.unwrap(), [".bowline-new-state"], "except by who looks for it");
     disk.write_atomic(&dir.join("state"), b"whole", 0o640).await.unwrap();
+    assert!(disk.unfinished(&dir).await.unwrap().is_empty());
     let mode = std::fs::metadata(dir.join("state")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o640);
     std::fs::write(dir.join(".bowline-new-state"), "half").unwrap();

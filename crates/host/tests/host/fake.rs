@@ -217,3 +217,15 @@ async fn faults_and_reboots_are_planned() {
     assert!(!host.kernel.has_tool("mkfs.xfs") && host.kernel.has_tool("mkfs.ext4"));
     let _: (&dyn Kernel, &dyn Containers, &dyn Clock, &dyn Random) = (&*fake, &*fake, &*fake, &*fake);
 }
+
+/// As on a real disk: neither seen nor in the way, but found by who looks for it.
+#[tokio::test(start_paused = true)]
+async fn unfinished_files() {
+    let (host, _) = machine().await;
+    let disk = &host.disk;
+    disk.create_file(&at("stage/.bowline-new-state")).await.unwrap();
+    assert!(disk.list(&at("stage")).await.unwrap().is_empty());
+    assert_eq!(disk.unfinished(&at("stage")).await.unwrap(), [".bowline-new-state"]);
+    disk.remove_dir(&at("stage")).await.unwrap();
+    assert!(disk.unfinished(&at("stage")).await.unwrap().is_empty());
+}

@@ -164,6 +164,9 @@ impl Disk for Door {
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         self.faults.look(self.inner.disk.list(path)).await
     }
+    async fn unfinished(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.faults.look(self.inner.disk.unfinished(path)).await
+    }
     async fn space(&self, path: &Path) -> io::Result<Space> {
         self.faults.wait_at(path).await;
         self.faults.look(self.inner.disk.space(path)).await

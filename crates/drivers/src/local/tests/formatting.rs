@@ -104,7 +104,7 @@ async fn a_missing_image_is_not_made_anew() {
     world.staged("v", mount()).await;
     world.unstage("v").await.unwrap();
     world.host.disk.remove_file(&world.image("v")).await.unwrap();
-    assert_eq!(code(&world.stage("v", mount()).await), Code::Internal);
+    assert_eq!(code(&world.stage("v", mount()).await), Code::DataLoss);
     assert!(!world.exists(&world.image("v")).await);
 }
 

@@ -1,7 +1,9 @@
 //! The driver behind a real gRPC client, on a machine in memory.
 
+mod bad_luck;
 mod block;
 mod capacity;
+mod check;
 mod confinement;
 mod controller;
 mod crash;
@@ -21,6 +23,8 @@ mod nodes;
 mod places;
 mod publish;
 mod read_only;
+mod recovery;
+mod regroup;
 mod resizing;
 mod restart;
 mod stage;

@@ -1,8 +1,12 @@
 //! A driver that starts on a machine where another has worked before.
 
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::world::{World, block, code, mount, staging, target};
+use crate::local::{LocalConfig, RunError, run};
 
 #[tokio::test]
 async fn mounts_and_devices_are_adopted() {
@@ -47,29 +51,29 @@ async fn after_a_reboot_the_volume_is_staged_again_with_its_data() {
     assert!(world.exists(&staging("v")).await);
 }
 
+/// Two processes would each trust what it remembers of records that the other changes.
 #[tokio::test]
-async fn a_record_from_the_future_stops_the_start() {
+async fn a_second_process_on_the_pool_is_refused() {
     let world = World::new().await;
     world.create("v").await.unwrap();
-    let path = world.record_path("v");
-    let text = String::from_utf8(world.host.disk.read(&path).await.unwrap()).unwrap();
-    let newer = text.replace("\"version\": 2", "\"version\": 3");
-    assert_ne!(text, newer);
-    world.host.disk.write_atomic(&path, newer.as_bytes(), 0o600).await.unwrap();
-    let stop = tokio_util::sync::CancellationToken::new();
-    let socket = std::path::Path::new("/var/lib/second.sock");
-    let error = crate::local::run(world.host.clone(), world.config.clone(), socket, stop).await.unwrap_err();
-    let text = crate::error::chain(&error);
-    assert!(text.contains("record.json") && text.contains("layout 3"), "{text}");
+    let second = run_second(&world, world.config.pool.clone(), CancellationToken::new());
+    let text = crate::error::chain(&second.await.unwrap_err());
+    assert!(text.contains("`/var/lib/pool` is served by another process") && text.contains("stop"), "{text}");
+    world.delete("v").await.expect("the first one goes on");
 }
 
 #[tokio::test]
-async fn stopping_is_an_orderly_end() {
+async fn stopping_is_an_orderly_end_that_gives_the_pool_back() {
     let world = World::new().await;
-    let stop = tokio_util::sync::CancellationToken::new();
-    let socket = std::path::Path::new("/var/lib/second.sock");
-    let alone = crate::local::LocalConfig { others: Vec::new(), ..world.config.clone() };
-    let serving = crate::local::run(world.host.clone(), alone, socket, stop.clone());
-    let (ended, ()) = tokio::join!(serving, async { stop.cancel() });
-    ended.expect("stopped as asked");
+    for _ in 0..2 {
+        let stop = CancellationToken::new();
+        let serving = run_second(&world, "/var/lib/second".into(), stop.clone());
+        let (ended, ()) = tokio::join!(serving, async { stop.cancel() });
+        ended.expect("stopped as asked");
+    }
+}
+
+async fn run_second(world: &World, pool: PathBuf, stop: CancellationToken) -> Result<(), RunError> {
+    let alone = LocalConfig { pool, others: Vec::new(), ..world.config.clone() };
+    run(world.host.clone(), alone, Path::new("/var/lib/second.sock"), stop).await
 }

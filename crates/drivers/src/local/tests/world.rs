@@ -83,13 +83,20 @@ impl World {
     }
 
     pub async fn restart_with(self, fault: Fault) -> Self {
-        self.server.abort();
-        let _ = self.server.await;
+        self.stop().await;
         Self::on(self.machine, self.config, fault).await
     }
 
     pub fn channel(&self) -> Channel {
         self.channel.clone()
+    }
+
+    /// Kills the process; the machine stays as it is.
+    pub async fn stop(&self) {
+        self.server.abort();
+        while !self.server.is_finished() {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub fn controller(&self) -> ControllerClient<Channel> {
