@@ -78,8 +78,9 @@ pub async fn all(driver: &Driver) -> Result<()> {
 }
 
 async fn again(driver: &Driver, id: &VolumeId) -> Result<()> {
-    match (driver.pool.volumes.get(id), attached(driver, id).await?) {
-        (Some(record), Some(found)) => device(driver, id, &record, &found).await,
-        _ => Ok(()),
+    let Some(record) = driver.pool.volumes.get(id) else { return Ok(()) };
+    match attached(driver, id).await? {
+        Some(found) => device(driver, id, &record, &found).await,
+        None => Ok(()),
     }
 }

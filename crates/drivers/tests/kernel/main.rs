@@ -4,7 +4,9 @@
 mod crash;
 mod journey;
 mod resizing;
+mod settings;
 mod sizes;
+mod stats;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};

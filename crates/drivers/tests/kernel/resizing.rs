@@ -6,8 +6,9 @@ use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 
 use crate::crash::Process;
 use crate::filesystem;
-use crate::journey::{Answer, Caller, Scratch, text};
-use crate::sizes::{MIB, expand, modify, node_expand, run};
+use crate::journey::{Answer, Caller, Scratch};
+use crate::settings::modify;
+use crate::sizes::{MIB, expand, node_expand, statfs};
 
 const FAILPOINTS: [&str; 11] = [
     "local.controller-expand.before-image",
@@ -69,8 +70,7 @@ async fn perform(caller: &Caller, step: Step, fs_type: &str) -> Answer {
         }
         Step::Check(size) => {
             caller.read();
-            let numbers = run("stat", &["-f", "-c", "%S %b", &text(&caller.target)]);
-            let total: i64 = numbers.split(' ').map(|number| number.parse::<i64>().unwrap()).product();
+            let (total, _) = statfs(&caller.target);
             assert!(total > size * MIB, "{fs_type}: {total} bytes");
             Ok(())
         }

@@ -1,18 +1,16 @@
-//! Growth, figures and the discard policy on a real kernel, with data that must stay what it was.
+//! Growth on a real kernel, with data that must stay what it was.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
-use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};
-use bowline_proto::csi::v1::volume_usage::Unit;
+use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume};
 use tonic::{Code, Status};
 
 use crate::filesystem;
@@ -40,27 +38,18 @@ pub async fn node_expand(caller: &Caller, path: &Path) -> Result<i64, Status> {
     Ok(caller.node().node_expand_volume(request).await?.into_inner().capacity_bytes)
 }
 
-pub async fn modify(caller: &Caller, key: &str, value: &str) -> Result<(), Status> {
-    let request = csi::ControllerModifyVolumeRequest {
-        volume_id: VOLUME.into(),
-        mutable_parameters: [(key.to_owned(), value.to_owned())].into(),
-        ..Default::default()
-    };
-    caller.controller().controller_modify_volume(request).await.map(drop)
-}
-
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-fn image(scratch: &Scratch) -> PathBuf {
+pub fn image(scratch: &Scratch) -> PathBuf {
     scratch.path("pool/volumes").join(VOLUME).join("disk.img")
 }
 
 /// Bytes that look like nothing and differ from block to block.
-fn pattern(length: usize, mut seed: u64) -> Vec<u8> {
+pub fn pattern(length: usize, mut seed: u64) -> Vec<u8> {
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as u8
@@ -107,13 +96,13 @@ impl Writer {
 }
 
 /// Bytes of the filesystem at a path, and those available to anybody.
-fn statfs(path: &Path) -> (i64, i64) {
+pub fn statfs(path: &Path) -> (i64, i64) {
     let numbers = run("stat", &["-f", "-c", "%S %b %a", &text(path)]);
     let numbers: Vec<i64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
     (numbers[0] * numbers[1], numbers[0] * numbers[2])
 }
 
-async fn end(scratch: &Scratch, caller: &Caller) {
+pub async fn end(scratch: &Scratch, caller: &Caller) {
     caller.take_down().await.unwrap();
     caller.delete().await.unwrap();
     scratch.assert_clean();
@@ -279,142 +268,6 @@ async fn a_block_user_sees_more_of_an_open_device() {
         assert!(bytes == data, "data at {offset} changed");
     }
     drop(device);
-    end(&scratch, &caller).await;
-    stop.cancel();
-}
-
-/// Bytes of the pool that the image takes.
-fn allocated(scratch: &Scratch) -> u64 {
-    fs::metadata(image(scratch)).unwrap().blocks() * 512
-}
-
-async fn wait_until(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if done() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{what} does not happen");
-}
-
-const LARGE: usize = 32 << 20;
-
-/// Writes much and deletes it; a filesystem mounted with `discard` says so to its device soon after.
-fn write_and_delete(scratch: &Scratch, caller: &Caller) {
-    let path = caller.target.join("large");
-    fs::write(&path, pattern(LARGE, 3)).unwrap();
-    run("sync", &["-f", &text(&caller.target)]);
-    assert!(allocated(scratch) > LARGE as u64, "written");
-    fs::remove_file(&path).unwrap();
-    run("sync", &["-f", &text(&caller.target)]);
-}
-
-/// Goal: the policy decides whether deleted files give their room back to the pool.
-/// Method: delete the same from two volumes; when the one has given it back, the other still has it.
-#[tokio::test]
-async fn discards_pass_as_the_policy_says() {
-    let mount =
-        MountVolume { fs_type: "ext4".into(), mount_flags: vec!["discard".into()], ..Default::default() };
-    let (on, off) = (Scratch::new(), Scratch::new());
-    let (_running_on, stop_on) = serve(&on).await;
-    let (_running_off, stop_off) = serve(&off).await;
-    let caller_on = Caller::new(&on, AccessType::Mount(mount.clone()), Mode::SingleNodeWriter);
-    let caller_off = Caller::new(&off, AccessType::Mount(mount), Mode::SingleNodeWriter);
-    for caller in [&caller_on, &caller_off] {
-        caller.create().await.unwrap();
-        caller.set_up().await.unwrap();
-    }
-    modify(&caller_off, "discard", "false").await.unwrap();
-    write_and_delete(&off, &caller_off);
-    write_and_delete(&on, &caller_on);
-    wait_until("the room comes back", || allocated(&on) < LARGE as u64).await;
-    assert!(allocated(&off) > LARGE as u64, "the room stays taken");
-
-    let refused = modify(&caller_off, "discard", "true").await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    caller_off.take_down().await.unwrap();
-    caller_off.set_up().await.unwrap();
-    modify(&caller_off, "discard", "true").await.unwrap();
-    write_and_delete(&off, &caller_off);
-    wait_until("the room comes back again", || allocated(&off) < LARGE as u64).await;
-    end(&on, &caller_on).await;
-    end(&off, &caller_off).await;
-    stop_on.cancel();
-    stop_off.cancel();
-}
-
-#[tokio::test]
-async fn reading_ahead_is_set_in_the_kernel() {
-    let scratch = Scratch::new();
-    let (_running, stop) = serve(&scratch).await;
-    let caller = Caller::new(&scratch, AccessType::Block(BlockVolume {}), Mode::SingleNodeWriter);
-    let read_ahead = || {
-        let device = run("losetup", &["-n", "-O", "NAME", "-j", &text(&image(&scratch))]);
-        run("blockdev", &["--getra", &device]).parse::<u32>().unwrap() / 2
-    };
-    caller.create().await.unwrap();
-    modify(&caller, "readAheadKiB", "64").await.unwrap();
-    caller.set_up().await.unwrap();
-    assert_eq!(read_ahead(), 64);
-    modify(&caller, "readAheadKiB", "512").await.unwrap();
-    assert_eq!(read_ahead(), 512);
-    caller.take_down().await.unwrap();
-    caller.set_up().await.unwrap();
-    assert_eq!(read_ahead(), 512);
-    end(&scratch, &caller).await;
-    stop.cancel();
-}
-
-async fn stats(caller: &Caller, path: &Path) -> Result<Vec<csi::VolumeUsage>, Status> {
-    let request = csi::NodeGetVolumeStatsRequest {
-        volume_id: VOLUME.into(),
-        volume_path: text(path),
-        ..Default::default()
-    };
-    Ok(caller.node().node_get_volume_stats(request).await?.into_inner().usage)
-}
-
-#[tokio::test]
-async fn figures_are_those_of_the_filesystem() {
-    for fs_type in ["ext4", "xfs"] {
-        let scratch = Scratch::new();
-        let (_running, stop) = serve(&scratch).await;
-        let caller = Caller::new(&scratch, filesystem(fs_type), Mode::SingleNodeWriter);
-        caller.create().await.unwrap();
-        caller.set_up().await.unwrap();
-        fs::write(caller.target.join("data"), pattern(8 << 20, 4)).unwrap();
-        run("sync", &["-f", &text(&caller.target)]);
-        for path in [&caller.target, &caller.staging] {
-            let usage = stats(&caller, path).await.unwrap();
-            let inodes = run("stat", &["-f", "-c", "%c %d", &text(path)]);
-            let bytes = &usage[0];
-            assert_eq!((bytes.total, bytes.available), statfs(path), "{fs_type}");
-            assert!(bytes.used >= 8 * MIB && bytes.unit() == Unit::Bytes, "{fs_type}: {bytes:?}");
-            assert_eq!(format!("{} {}", usage[1].total, usage[1].available), inodes, "{fs_type}");
-            assert_eq!(usage[1].unit(), Unit::Inodes, "{fs_type}");
-        }
-        for path in [scratch.path("pods"), caller.target.join("data"), PathBuf::from("some/path")] {
-            let refused = stats(&caller, &path).await.unwrap_err();
-            assert_eq!(refused.code(), Code::NotFound, "{fs_type}: {}", path.display());
-        }
-        end(&scratch, &caller).await;
-        stop.cancel();
-    }
-}
-
-#[tokio::test]
-async fn figures_of_a_device_are_its_size() {
-    let scratch = Scratch::new();
-    let (_running, stop) = serve(&scratch).await;
-    let caller = Caller::new(&scratch, AccessType::Block(BlockVolume {}), Mode::SingleNodeWriter);
-    caller.create().await.unwrap();
-    caller.set_up().await.unwrap();
-    for size in [64 * MIB, 70 * MIB] {
-        expand(&caller, size).await.unwrap();
-        let usage = stats(&caller, &caller.target).await.unwrap();
-        assert_eq!((usage.len(), usage[0].total, usage[0].used), (1, size, 0));
-    }
     end(&scratch, &caller).await;
     stop.cancel();
 }

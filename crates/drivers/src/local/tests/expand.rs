@@ -1,9 +1,12 @@
 //! ControllerExpandVolume: sizes, codes, what the node is left to do.
 
+use std::time::Duration;
+
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
+use super::doors::Fault;
 use super::world::{MIB, World, block, code, config, create, mount, mount_as};
 use crate::local::LocalConfig;
 
@@ -110,24 +113,26 @@ async fn the_new_size_is_everywhere() {
 }
 
 /// Want of room is no state that passes by itself: the caller shall ask for less, not again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn growth_is_promised_like_anything_else() {
     let limits = LocalConfig { capacity: Some(200 << 20), over_provisioning: 1, ..config() };
     let world = World::with(limits).await;
     world.create("a").await.unwrap();
     world.create("b").await.unwrap();
     assert_eq!(ask(&world, expand("a", 137 * MIB)).await, Err(Code::OutOfRange));
-    let (a, b) = tokio::join!(ask(&world, expand("a", 130 * MIB)), ask(&world, expand("b", 130 * MIB)));
-    assert!(a.is_ok() != b.is_ok(), "the last room goes to one: {a:?} {b:?}");
-    assert_eq!(
-        ask(&world, expand("a", 131 * MIB)).await.is_ok(),
-        a.is_ok(),
-        "what is left goes to the larger"
-    );
-    let request = csi::GetCapacityRequest::default();
-    let left = world.controller().get_capacity(request).await.unwrap().into_inner().available_capacity;
-    let expected = if a.is_ok() { 5 } else { 6 };
-    assert_eq!(left, expected * MIB);
+
+    let world = world.restart_with(Fault::Stall(1)).await;
+    let second = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let refused = ask(&world, expand("b", 130 * MIB)).await;
+        world.faults.resume.notify_one();
+        refused
+    };
+    let answers = tokio::join!(ask(&world, expand("a", 130 * MIB)), second);
+    assert_eq!(answers, (Ok((130 * MIB, true)), Err(Code::OutOfRange)), "the last room goes to one");
+    assert_eq!(ask(&world, expand("b", 70 * MIB)).await, Ok((70 * MIB, true)), "all that is left");
+    assert_eq!(ask(&world, expand("b", 71 * MIB)).await, Err(Code::OutOfRange));
+    assert_eq!(ask(&world, expand("b", 70 * MIB)).await, Ok((70 * MIB, true)), "a repeat needs no room");
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn confirms(world: &World, entries: &[(&str, &str)]) -> bool {
         ..Default::default()
     };
     let answer = world.controller().validate_volume_capabilities(request).await.unwrap().into_inner();
-    assert!(answer.confirmed.is_some() != !answer.message.is_empty());
+    assert_eq!(answer.confirmed.is_some(), answer.message.is_empty());
     assert!(answer.confirmed.as_ref().is_none_or(|echo| echo.mutable_parameters == map(entries)));
     answer.confirmed.is_some()
 }

@@ -1,5 +1,8 @@
 //! NodeGetVolumeStats.
 
+use std::path::PathBuf;
+
+use bowline_host::disk::Kind;
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_usage::Unit;
 use tonic::Code;
@@ -84,6 +87,22 @@ async fn a_path_that_lost_its_mount_has_no_figures() {
     for path in [target("a"), staging("v")] {
         assert!(world.exists(&path).await);
         assert_eq!(ask(&world, at(&text(path))).await, Err(Code::NotFound));
+    }
+}
+
+/// What somebody mounted over the volume is not the volume.
+#[tokio::test]
+async fn a_covered_path_has_no_figures() {
+    for capability in [mount(), block()] {
+        let world = published(capability).await;
+        let covered = if world.host.disk.kind(&target("a")).await.unwrap() == Some(Kind::Dir) {
+            PathBuf::from("/var/lib")
+        } else {
+            world.record_path("v")
+        };
+        world.host.kernel.bind(&covered, &target("a"), false).await.unwrap();
+        assert_eq!(ask(&world, at(&text(target("a")))).await, Err(Code::NotFound));
+        assert!(ask(&world, at(&text(staging("v")))).await.is_ok());
     }
 }
 
