@@ -70,8 +70,6 @@ pub enum VolumeError {
     MayNotGrow { id: VolumeId },
     #[error("volume `{id}` is mounted read-only, so its filesystem cannot grow")]
     ReadOnlyMount { id: VolumeId },
-    #[error("image of volume `{id}` has {length} bytes, the volume has {capacity}; nothing was changed")]
-    ImageShort { id: VolumeId, length: u64, capacity: u64 },
     #[error(
         "recorded for volume `{id}`, and in force when it is next staged, which takes a restart of its pods"
     )]
@@ -82,6 +80,10 @@ pub enum VolumeError {
     Crowded { count: usize },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
+    #[error("volume `{id}` has a record, but `{path}` is gone; nothing was changed")]
+    Vanished { id: VolumeId, path: PathBuf },
+    #[error("volume `{id}` has {want} bytes, but `{path}` only {have}; nothing was changed")]
+    Truncated { id: VolumeId, path: PathBuf, have: u64, want: u64 },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
     Busy { what: Key },
     #[error("page token is not one of ours")]
@@ -125,7 +127,7 @@ impl VolumeError {
             | Self::AtNextAttachment { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
-            Self::DataLoss { .. } | Self::ImageShort { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::Vanished { .. } | Self::Truncated { .. } => Code::DataLoss,
             Self::Silent { .. } => Code::DeadlineExceeded,
             Self::Crowded { .. } => Code::Unavailable,
             Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,

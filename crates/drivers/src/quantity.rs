@@ -1,6 +1,7 @@
-//! Bytes as people write them: `1073741824`, `100Gi`, `500M`.
+//! Sizes as people write them: `100Mi`, `1.5Gi`, `2G`, `4096`.
 
-const UNITS: [(&str, u64); 13] = [
+/// Units, longest first so that `Mi` is not read as `M`.
+const UNITS: [(&str, u64); 12] = [
     ("Ki", 1 << 10),
     ("Mi", 1 << 20),
     ("Gi", 1 << 30),
@@ -13,19 +14,23 @@ const UNITS: [(&str, u64); 13] = [
     ("T", 1_000_000_000_000),
     ("P", 1_000_000_000_000_000),
     ("E", 1_000_000_000_000_000_000),
-    ("", 1),
 ];
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a whole number of bytes, such as `1073741824`, `100Gi` or `500M`")]
-pub struct BadQuantity;
+/// More decimals than any size has sense for.
+const DECIMALS_MAX: usize = 9;
 
-pub fn bytes(text: &str) -> Result<u64, BadQuantity> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(BadQuantity)?;
-    let number: u64 = number.parse().map_err(|_| BadQuantity)?;
-    number.checked_mul(*factor).ok_or(BadQuantity)
+/// Bytes, rounded up. `None` for what is no size, or more bytes than can be counted.
+pub fn parse(text: &str) -> Option<u64> {
+    let unit = UNITS.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
+    let (number, unit) = unit.unwrap_or((text, 1));
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    if !digits(whole) || !digits(decimals) || decimals.len() > DECIMALS_MAX {
+        return None;
+    }
+    let scale = 10_u128.pow(u32::try_from(decimals.len()).ok()?);
+    let number = u128::from(whole.parse::<u64>().ok()?) * scale + decimals.parse::<u128>().ok()?;
+    u64::try_from((number * u128::from(unit)).div_ceil(scale)).ok()
 }
 
 #[cfg(test)]
@@ -33,27 +38,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn sizes_read() {
         let table = [
             ("0", Some(0)),
-            ("1024", Some(1024)),
-            ("100Gi", Some(100 << 30)),
-            ("1Ki", Some(1024)),
-            ("2k", Some(2000)),
-            ("500M", Some(500_000_000)),
+            ("4096", Some(4096)),
+            ("100Mi", Some(100 << 20)),
+            ("1.5Gi", Some(3 << 29)),
+            ("2G", Some(2_000_000_000)),
+            ("1k", Some(1000)),
+            ("0.1", Some(1)),
             ("15Ei", Some(15 << 60)),
             ("16Ei", None),
-            ("Gi", None),
-            ("", None),
-            ("-1", None),
-            ("+1", None),
-            ("1.5Gi", None),
-            ("1 Gi", None),
-            ("1GiB", None),
             ("99999999999999999999", None),
+            ("", None),
+            ("Mi", None),
+            ("1.", None),
+            (".5Gi", None),
+            ("1.0000000001Gi", None),
+            ("-1Gi", None),
+            ("+1Gi", None),
+            ("1 Gi", None),
+            ("1mi", None),
+            ("1e3", None),
         ];
         for (text, expected) in table {
-            assert_eq!(bytes(text).ok(), expected, "{text}");
+            assert_eq!(parse(text), expected, "{text}");
         }
     }
 }

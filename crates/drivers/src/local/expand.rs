@@ -108,15 +108,15 @@ pub async fn expand(driver: &Driver, want: ExpandVolume) -> Result<(u64, bool)> 
 }
 
 /// Growing an image that has lost bytes would hide the loss behind zeros.
-async fn refuse_broken(driver: &Driver, id: &VolumeId, capacity: u64) -> Result<()> {
-    let length = match driver.host.disk.length(&driver.pool.image(id)).await {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-        found => found.during("measure image")?,
-    };
-    if length < capacity {
-        return Err(VolumeError::ImageShort { id: id.clone(), length, capacity });
+async fn refuse_broken(driver: &Driver, id: &VolumeId, want: u64) -> Result<()> {
+    let path = driver.pool.image(id);
+    match driver.host.disk.length(&path).await {
+        Ok(have) if have < want => Err(VolumeError::Truncated { id: id.clone(), path, have, want }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(VolumeError::Vanished { id: id.clone(), path })
+        }
+        measured => measured.map(drop).during("measure image"),
     }
-    Ok(())
 }
 
 #[cfg(test)]
