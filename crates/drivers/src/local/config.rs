@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::TOPOLOGY_KEY;
 use super::record::Segments;
+use crate::quantity;
 
 /// A node id becomes a topology value, which CSI limits to this many characters.
 const NODE_ID_MAX: usize = 63;
@@ -45,10 +46,10 @@ pub enum ConfigError {
     Pool(PathBuf),
     #[error("endpoint `{0}` is neither `unix:///absolute/path` nor an absolute path")]
     Endpoint(String),
-    #[error("size `{0}` is not a number of bytes, such as `1073741824`, `100Gi` or `500M`")]
-    Size(String),
     #[error("topology `{0}` is not `key=value` with at most {NODE_ID_MAX} characters each")]
     Topology(String),
+    #[error("capacity `{0}` is not a number of bytes such as `1073741824`, `100Gi` or `500M`")]
+    Capacity(String),
 }
 
 impl NamedNode {
@@ -93,6 +94,11 @@ impl LocalConfig {
             node.topology = segments.clone();
         }
     }
+}
+
+/// Reads `--capacity`.
+pub fn capacity(text: &str) -> Result<u64, ConfigError> {
+    quantity::parse(text).ok_or_else(|| ConfigError::Capacity(text.to_owned()))
 }
 
 /// Reads one `--topology key=value`.

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::config::{ConfigError, LocalConfig, NamedNode, OVER_PROVISIONING, segment};
+use super::config::{ConfigError, LocalConfig, NamedNode, OVER_PROVISIONING, capacity, segment};
 use super::record::Segments;
-use crate::quantity;
 
 const SCHEME: &str = "unix://";
 
@@ -31,7 +30,7 @@ pub struct LocalFlags {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub max_volumes_per_node: u32,
     /// The part of the pool's filesystem that this driver may use, such as `100Gi`; all of it by default
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    #[arg(long, value_name = "BYTES", value_parser = capacity)]
     pub capacity: Option<u64>,
     /// How many times the capacity may be promised to volumes and snapshots together; 1 never promises more than
     /// there is, 0 sets no bound. No single volume is larger than the capacity
@@ -51,10 +50,6 @@ impl LocalFlags {
         }
         Ok(config)
     }
-}
-
-fn size(text: &str) -> Result<u64, ConfigError> {
-    quantity::parse(text).ok_or_else(|| ConfigError::Size(text.to_owned()))
 }
 
 fn known_node(text: &str) -> Result<NamedNode, ConfigError> {
@@ -105,6 +100,27 @@ mod tests {
         for (text, expected) in table {
             let path = text.parse::<Endpoint>().ok().map(|endpoint| endpoint.0);
             assert_eq!(path, expected.map(PathBuf::from), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_of_the_pool() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            local: LocalFlags,
+        }
+        let read = |more: &[&str]| {
+            let all = ["local", "--endpoint", "/csi.sock", "--pool", "/pool", "--node-id", "n1"];
+            let command: Result<Command, _> = clap::Parser::try_parse_from(all.iter().chain(more));
+            let config = command.ok()?.local.config().ok()?;
+            Some((config.capacity, config.over_provisioning))
+        };
+        assert_eq!(read(&[]), Some((None, 10)));
+        let both = ["--capacity", "100Gi", "--over-provisioning", "1"];
+        assert_eq!(read(&both), Some((Some(100 << 30), 1)));
+        for bad in [["--capacity", "much"], ["--over-provisioning", "-1"]] {
+            assert_eq!(read(&bad), None, "{bad:?}");
         }
     }
 
