@@ -42,6 +42,9 @@ pub trait Disk: Send + Sync {
     async fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory. Missing is success; never recursive.
     async fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory and everything in it, following no link. Missing is success. A mount there or anywhere
+    /// below is `ResourceBusy` and nothing was removed; other failures leave a part that a repeat removes.
+    async fn remove_tree(&self, path: &Path) -> io::Result<()>;
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()>;
     async fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
     /// Names in a directory, sorted. A missing directory is empty.

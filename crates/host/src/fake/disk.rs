@@ -66,7 +66,7 @@ impl World {
         Ok(())
     }
 
-    fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
         let place = self.tree.place(path)?;
         match self.tree.node(&place) {
             None => return Ok(()),
@@ -81,7 +81,7 @@ impl World {
         Ok(())
     }
 
-    fn remove_file(&mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
         let place = self.tree.place(path)?;
         match self.tree.node(&place) {
             None => return Ok(()),
@@ -189,6 +189,12 @@ impl Disk for FakeHost {
         let mut world = self.world();
         world.check_io("remove_dir")?;
         world.remove_dir(path)
+    }
+
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("remove_tree")?;
+        world.remove_tree(path)
     }
 
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {

@@ -12,6 +12,7 @@ mod loops;
 mod mounts;
 mod net;
 mod tree;
+mod trees;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

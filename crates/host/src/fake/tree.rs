@@ -157,10 +157,16 @@ impl Tree {
 
     /// Everything directly inside a directory.
     pub fn children(&self, place: &Place) -> Vec<PathBuf> {
+        let mut below = self.below(place);
+        below.retain(|path| path.parent() == Some(&place.inner));
+        below
+    }
+
+    /// Everything inside a directory at any depth, parents before their children.
+    pub fn below(&self, place: &Place) -> Vec<PathBuf> {
         let Some(nodes) = self.systems.get(&place.fs) else { return Vec::new() };
-        let below = nodes.range(place.inner.clone()..).map(|(path, _)| path);
-        let below = below.take_while(|path| path.starts_with(&place.inner));
-        below.filter(|path| path.parent() == Some(&place.inner)).cloned().collect()
+        let after = nodes.range(place.inner.clone()..).map(|(path, _)| path).skip(1);
+        after.take_while(|path| path.starts_with(&place.inner)).cloned().collect()
     }
 
     /// The regular file at a path: its identity and length.

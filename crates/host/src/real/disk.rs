@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
-use super::blocking;
 use super::replace::{Replacer, is_unfinished, sync_parent};
+use super::{blocking, trees};
 use crate::disk::{Disk, Kind, Space};
 
 /// Images and mount points of single files: nobody but the owner.
@@ -207,6 +207,10 @@ impl Disk for RealDisk {
 
     async fn remove_dir(&self, path: &Path) -> io::Result<()> {
         with(path, |path| remove_dir(&path)).await
+    }
+
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        with(path, |path| trees::remove(&path)).await
     }
 
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {

@@ -24,6 +24,7 @@ mod rootfs;
 pub mod shim;
 mod skeleton;
 mod tools;
+mod trees;
 mod watch;
 
 use std::io;

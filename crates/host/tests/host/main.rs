@@ -9,4 +9,5 @@ mod formatting;
 mod journey;
 mod kernel;
 mod net;
+mod trees;
 mod world;

@@ -127,6 +127,9 @@ impl Disk for Door {
     async fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.remove_dir(path)).await
     }
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.remove_tree(path)).await
+    }
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.symlink(target, link)).await
     }

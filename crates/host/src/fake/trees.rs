@@ -1,0 +1,38 @@
+//! Whole directories of the fake machine.
+
+use std::io;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::World;
+use super::tree::{Node, Place};
+
+impl World {
+    /// As the real disk does: everything or, with a mount inside, nothing.
+    pub(super) fn remove_tree(&mut self, path: &Path) -> io::Result<()> {
+        let top = self.tree.place(path)?;
+        match self.tree.node(&top) {
+            None => return Ok(()),
+            Some(Node::Dir) => {}
+            Some(_) => return Err(Errno::ENOTDIR.into()),
+        }
+        let real = self.tree.follow(path)?;
+        if self.tree.table.list().iter().any(|mount| mount.target.starts_with(&real)) {
+            return Err(Errno::EBUSY.into());
+        }
+        if top.read_only {
+            return Err(Errno::EROFS.into());
+        }
+        // Children come after their parents, so the reverse order empties each directory before it goes.
+        for inner in self.tree.below(&top).into_iter().rev() {
+            let rest = inner.strip_prefix(&top.inner).unwrap_or(Path::new(""));
+            let seen = real.join(rest);
+            match self.tree.node(&Place { inner: inner.clone(), ..top.clone() }) {
+                Some(Node::Dir) => self.remove_dir(&seen)?,
+                _ => self.remove_file(&seen)?,
+            }
+        }
+        self.remove_dir(&real)
+    }
+}
