@@ -4,10 +4,18 @@
 
 mod capability;
 mod capacity;
+#[cfg(test)]
+mod doors;
+mod endpoint;
 mod error;
+mod fields;
 mod id;
 mod inflight;
 pub mod local;
 mod serve;
 mod shelf;
+mod targets;
 mod work;
+
+pub use endpoint::{BadEndpoint, Endpoint};
+pub use serve::RunError;

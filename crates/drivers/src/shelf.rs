@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_host::Host;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{During, VolumeError};
 use crate::id::{Id, Kind};
@@ -26,6 +26,16 @@ pub trait Record: Serialize + DeserializeOwned + Clone {
     /// Layout of the file. Another one is refused, since guessing could destroy data.
     const VERSION: u32;
     fn version(&self) -> u32;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// What belongs to it may be missing; a repeat of the call completes it.
+    Creating,
+    Ready,
+    /// What belonged to it may be gone; a repeat of the call, or a restart, completes it.
+    Deleting,
 }
 
 pub struct Shelf<K, R> {

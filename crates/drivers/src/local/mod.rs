@@ -35,8 +35,8 @@ mod tests;
 mod validate;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};
-pub use flags::{Endpoint, LocalFlags};
-pub use serve::{RunError, run};
+pub use flags::LocalFlags;
+pub use serve::run;
 
 /// The name by which callers know this driver.
 pub const NAME: &str = "local.csi.bowline.dev";

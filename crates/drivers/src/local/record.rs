@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capability::{FsType, Mode};
 use crate::id::{GroupId, SnapshotId, VolumeId};
+pub use crate::shelf::Phase;
 use crate::shelf::Record;
 
 pub type Segments = BTreeMap<String, String>;
@@ -99,16 +100,6 @@ impl Record for GroupRecord {
     fn version(&self) -> u32 {
         self.version
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Phase {
-    /// The image may be missing; a repeat of the call completes it.
-    Creating,
-    Ready,
-    /// The image may be gone; a repeat of the call, or a restart, completes it.
-    Deleting,
 }
 
 /// What the volume was created for.

@@ -14,6 +14,7 @@ use super::target;
 use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
+use crate::targets;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -192,7 +193,7 @@ impl Mounting<'_> {
 pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()> {
     let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
     let Some((have, id)) = known else {
-        return target::refuse_mounted(driver, &want).await;
+        return targets::refuse_mounted(&driver.host, &want).await;
     };
     let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
     let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();

@@ -6,7 +6,6 @@ mod controller;
 mod crash;
 mod create;
 mod delete;
-mod doors;
 mod formatting;
 mod lost_answers;
 mod nodes;
