@@ -21,18 +21,16 @@ impl World {
         if self.tree.table.list().iter().any(|mount| mount.target.starts_with(&real)) {
             return Err(Errno::EBUSY.into());
         }
-        if top.read_only {
-            return Err(Errno::EROFS.into());
-        }
+        self.tree.check_writable(&top)?;
         // Children come after their parents, so the reverse order empties each directory before it goes.
-        for inner in self.tree.below(&top).into_iter().rev() {
+        for inner in self.tree.at_and_below(&top).into_iter().rev() {
             let rest = inner.strip_prefix(&top.inner).unwrap_or(Path::new(""));
-            let seen = real.join(rest);
-            match self.tree.node(&Place { inner: inner.clone(), ..top.clone() }) {
-                Some(Node::Dir) => self.remove_dir(&seen)?,
-                _ => self.remove_file(&seen)?,
+            let path = if rest.as_os_str().is_empty() { real.clone() } else { real.join(rest) };
+            match self.tree.node(&Place { inner, ..top.clone() }) {
+                Some(Node::Dir) => self.remove_dir(&path)?,
+                _ => self.remove_file(&path)?,
             }
         }
-        self.remove_dir(&real)
+        Ok(())
     }
 }
