@@ -7,8 +7,21 @@ use nix::errno::Errno;
 
 use super::World;
 use super::tree::{Node, Place};
+use crate::disk::Owner;
 
 impl World {
+    pub(super) fn create_owned_dir(&mut self, path: &Path, owner: Owner) -> io::Result<()> {
+        let place = self.tree.place(path)?;
+        match self.tree.node(&place) {
+            None => self.create_dir(path)?,
+            Some(Node::Dir) => {}
+            Some(_) => return Err(Errno::ENOTDIR.into()),
+        }
+        self.tree.check_writable(&place)?;
+        self.tree.owners.insert((place.fs, place.inner), owner);
+        Ok(())
+    }
+
     /// As the real disk does: everything or, with a mount inside, nothing.
     pub(super) fn remove_tree(&mut self, path: &Path) -> io::Result<()> {
         let top = self.tree.place(path)?;

@@ -11,8 +11,8 @@ use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
 use super::replace::{Replacer, is_unfinished, sync_parent};
-use super::{blocking, changed, extents, group, labels, lock, trees};
-use crate::disk::{Disk, Extent, Kind, Lock, Space};
+use super::{blocking, changed, extents, group, labels, lock, owned, trees};
+use crate::disk::{Disk, Extent, Kind, Lock, Owner, Space};
 
 /// Images and mount points of single files: nobody but the owner.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -204,6 +204,10 @@ impl Disk for RealDisk {
 
     async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()> {
         with(path, move |path| create_dir_all(&path, mode)).await
+    }
+
+    async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        with(path, move |path| owned::create_dir(&path, owner)).await
     }
 
     async fn create_file(&self, path: &Path) -> io::Result<()> {

@@ -22,6 +22,7 @@ mod machine;
 mod mountinfo;
 mod mounts;
 mod net;
+mod owned;
 mod probe;
 mod process;
 mod random;

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use bowline_host::disk::Kind;
+use bowline_host::disk::{Kind, Owner};
 use bowline_host::{Host, fake};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
@@ -62,6 +63,27 @@ async fn suite(host: &Host, dir: &Path) {
     }
     disk.remove_tree(&tree).await.unwrap();
     assert_eq!(disk.list(&outside).await.unwrap(), ["kept"]);
+}
+
+#[tokio::test]
+async fn a_directory_has_the_owner_it_was_created_with() {
+    let world = World::new();
+    let (dir, link) = (world.path("owned"), world.path("link"));
+    for owner in [
+        Owner { uid: Some(1000), gid: Some(2000), mode: 0o2750 },
+        Owner { uid: None, gid: Some(3000), mode: 0o777 },
+    ] {
+        world.host.disk.create_owned_dir(&dir, owner).await.unwrap();
+        let found = std::fs::metadata(&dir).unwrap();
+        assert_eq!((found.uid(), Some(found.gid())), (1000, owner.gid));
+        assert_eq!(found.mode() & 0o7777, owner.mode, "whatever the umask");
+    }
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    let owner = Owner { uid: Some(0), gid: Some(0), mode: 0o700 };
+    world.host.disk.create_owned_dir(&link, owner).await.unwrap_err();
+    assert_eq!(std::fs::metadata(&dir).unwrap().uid(), 1000, "links are not followed");
+    let missing = world.host.disk.create_owned_dir(&world.path("no/such"), owner).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]
