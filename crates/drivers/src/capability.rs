@@ -149,7 +149,7 @@ fn parse_mount(mount: &MountVolume) -> Result<AccessType, VolumeError> {
     Ok(AccessType::Mount { fs: FsType::parse(&mount.fs_type)?, flags: MountFlags(mount.mount_flags.clone()) })
 }
 
-fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
+pub fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
     match WireMode::try_from(number) {
         Ok(WireMode::SingleNodeWriter) => Ok(Mode::Writer),
         Ok(WireMode::SingleNodeReaderOnly) => Ok(Mode::ReaderOnly),

@@ -43,6 +43,10 @@ pub enum VolumeError {
     NotPublished { id: VolumeId },
     #[error("volume `{id}` cannot be reached from node `{node}`, its topology is another")]
     WrongPlace { id: VolumeId, node: String },
+    #[error("volume `{id}` is not published at `{path}`")]
+    NotAt { id: VolumeId, path: PathBuf },
+    #[error("volume `{id}` belongs to group {group} as long as it is published at `{other}`")]
+    GroupInUse { id: VolumeId, group: u32, other: PathBuf },
     #[error("volume `{id}` was not created for {what}")]
     Beyond { id: VolumeId, what: &'static str },
     #[error("volume `{id}` is already staged with another capability")]
@@ -63,6 +67,8 @@ pub enum VolumeError {
     HoldsData { id: VolumeId, found: String, wanted: &'static str },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
+    #[error("volume `{id}` has a record, but `{path}` is gone; nothing was changed")]
+    Vanished { id: VolumeId, path: PathBuf },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
     Busy { what: Key },
     #[error("page token is not one of ours")]
@@ -84,7 +90,7 @@ impl VolumeError {
         match self {
             Self::Missing(_) | Self::Invalid { .. } | Self::Unsupported { .. } => Code::InvalidArgument,
             Self::OutOfRange { .. } => Code::OutOfRange,
-            Self::NotFound { .. } | Self::UnknownNode { .. } => Code::NotFound,
+            Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotAt { .. } => Code::NotFound,
             Self::Incompatible { .. }
             | Self::PublishedDifferently { .. }
             | Self::StagedDifferently { .. } => Code::AlreadyExists,
@@ -94,6 +100,7 @@ impl VolumeError {
             | Self::NotPublished { .. }
             | Self::WrongPlace { .. }
             | Self::Beyond { .. }
+            | Self::GroupInUse { .. }
             | Self::NotStaged { .. }
             | Self::SecondTarget { .. }
             | Self::WritableDevice { .. }
@@ -103,7 +110,7 @@ impl VolumeError {
             | Self::HoldsData { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
             Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
-            Self::DataLoss { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::Vanished { .. } => Code::DataLoss,
             Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,
             Self::Disk { .. } | Self::Kernel { .. } | Self::Record { .. } | Self::Lost => Code::Internal,
         }

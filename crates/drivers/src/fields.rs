@@ -66,6 +66,15 @@ pub fn path(text: &str, field: &'static str) -> Result<PathBuf> {
     Ok(path.components().collect())
 }
 
+/// A path that is only asked about. `None` means that no volume can be there.
+pub fn place(text: &str, field: &'static str) -> Result<Option<PathBuf>> {
+    match path(text, field) {
+        Ok(path) => Ok(Some(path)),
+        Err(VolumeError::Invalid { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Settings without the caller's remarks, which may differ between retries.
 pub fn settings(mut map: BTreeMap<String, String>) -> BTreeMap<String, String> {
     map.retain(|key, _| !key.starts_with(METADATA_PREFIX));

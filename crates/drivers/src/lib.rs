@@ -13,6 +13,7 @@ mod id;
 mod inflight;
 pub mod local;
 mod serve;
+pub mod share;
 mod shelf;
 mod targets;
 mod work;

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_host::Host;
+use bowline_host::disk::Space;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::error::{During, VolumeError};
 use crate::id::{Id, Kind};
 
 const RECORD: &str = "record.json";
+const PROBE: &str = ".writable";
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -46,8 +48,10 @@ pub struct Shelf<K, R> {
 
 impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     pub async fn open(host: Host, root: PathBuf) -> Result<Self> {
+        host.disk.create_dir_all(&root, DIR_MODE).await.during("create pool directory")?;
+        // The mount table names what belongs to a record without links.
+        let root = host.disk.canonical(&root).await.during("resolve pool directory")?;
         let shelf = Self { host, root, records: Mutex::default() };
-        shelf.host.disk.create_dir_all(&shelf.root, DIR_MODE).await.during("create pool directory")?;
         for name in shelf.host.disk.list(&shelf.root).await.during("list pool")? {
             let Some(id) = Id::parse(&name) else { continue };
             shelf.load(id).await?;
@@ -69,10 +73,6 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         let record = decode::<R>(&bytes).map_err(|source| VolumeError::Record { path, source })?;
         self.lock().insert(id, Arc::new(record));
         Ok(())
-    }
-
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     /// A file that belongs to the thing.
@@ -126,6 +126,18 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
 
     pub async fn remove_dir(&self, id: &Id<K>) -> Result<()> {
         self.host.disk.remove_dir(&self.dir(id)).await.during("remove volume directory")
+    }
+
+    pub async fn space(&self) -> Result<Space> {
+        self.host.disk.space(&self.root).await.during("measure pool")
+    }
+
+    /// Whether something could be written now: one file made and removed.
+    pub async fn check_writable(&self) -> Result<()> {
+        let path = self.root.join(PROBE);
+        let disk = &self.host.disk;
+        let made = async { disk.create_file(&path).await.and(disk.remove_file(&path).await) };
+        made.await.map_err(|source| VolumeError::Unhealthy { source })
     }
 
     fn dir(&self, id: &Id<K>) -> PathBuf {

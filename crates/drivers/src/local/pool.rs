@@ -16,7 +16,6 @@ const VOLUMES: &str = "volumes";
 const SNAPSHOTS: &str = "snapshots";
 const GROUPS: &str = "groups";
 const IMAGE: &str = "disk.img";
-const PROBE: &str = ".writable";
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -94,14 +93,11 @@ impl Pool {
     }
 
     pub async fn space(&self) -> Result<Space> {
-        self.host.disk.space(self.volumes.root()).await.during("measure pool")
+        self.volumes.space().await
     }
 
-    /// Whether volumes could be written now: one file made and removed.
+    /// Whether volumes could be written now.
     pub async fn check_writable(&self) -> Result<()> {
-        let path = self.volumes.root().join(PROBE);
-        let disk = &self.host.disk;
-        let made = async { disk.create_file(&path).await.and(disk.remove_file(&path).await) };
-        made.await.map_err(|source| VolumeError::Unhealthy { source })
+        self.volumes.check_writable().await
     }
 }

@@ -1,0 +1,108 @@
+//! NodePublishVolume and NodeUnpublishVolume: the target path a workload sees.
+
+use bowline_host::disk::Kind;
+
+use super::driver::Driver;
+use super::mounts::Seen;
+use super::parse::NodePublishVolume;
+use super::plan::{self, Create, Publish};
+use super::provision;
+use super::record::ShareRecord;
+use crate::error::{During, VolumeError, chain};
+use crate::fields::Undo;
+use crate::id::VolumeId;
+use crate::targets::{self, TARGET_MODE};
+
+type Result<T> = std::result::Result<T, VolumeError>;
+
+pub async fn publish(driver: &Driver, want: NodePublishVolume) -> Result<()> {
+    if want.inline.is_none() {
+        driver.ready(&want.id)?;
+    }
+    let want = at_real_place(driver, want).await?;
+    if want.inline.is_none() {
+        let have = driver.ready(&want.id)?;
+        return show(driver, &want, &have).await;
+    }
+    let plan = plan::inline(&want, driver.shares.get(&want.id).as_deref())?;
+    let fresh = !matches!(plan, Create::Reuse(_));
+    let shown = match provision::carry_out(driver, &want.id, plan).await {
+        Ok(have) => show(driver, &want, &have).await,
+        Err(error) => Err(error),
+    };
+    if shown.is_err() && fresh {
+        give_up(driver, &want.id).await;
+    }
+    shown
+}
+
+/// The parent of a target is the caller's to make; a caller that did not is helped.
+async fn at_real_place(driver: &Driver, want: NodePublishVolume) -> Result<NodePublishVolume> {
+    if let Some(parent) = want.target.parent() {
+        let made = driver.host.disk.create_dir_all(parent, TARGET_MODE).await;
+        made.during("create parent of target")?;
+    }
+    let target = targets::spelled(&driver.host, &want.target).await?;
+    match driver.host.disk.kind(&target).await.during("look at target")? {
+        None | Some(Kind::Dir) => Ok(NodePublishVolume { target, ..want }),
+        // A link would lead the mount elsewhere.
+        Some(_) => Err(VolumeError::Foreign { path: target, what: "not a directory" }),
+    }
+}
+
+/// Brings the directory to the target.
+async fn show(driver: &Driver, want: &NodePublishVolume, have: &ShareRecord) -> Result<()> {
+    let (disk, data) = (&driver.host.disk, driver.data(&want.id));
+    let seen = Seen::look(&driver.host, data.clone()).await?;
+    let Publish::Bind { record, read_only } = plan::publish(want, have, &seen)? else { return Ok(()) };
+    if disk.kind(&data).await.during("look at directory")? != Some(Kind::Dir) {
+        return Err(VolumeError::Vanished { id: want.id.clone(), path: data });
+    }
+    if record != *have {
+        driver.point("share.node-publish.before-record");
+        driver.shares.put(&want.id, record).await?;
+    }
+    if let Some(group) = want.capability.group {
+        driver.point("share.node-publish.before-group");
+        disk.set_group(&data, group).await.during("give directory to group")?;
+    }
+    driver.point("share.node-publish.before-target");
+    disk.create_dir_all(&want.target, TARGET_MODE).await.during("create target directory")?;
+    driver.point("share.node-publish.before-bind");
+    let bound = driver.host.kernel.bind(&data, &want.target, read_only).await.during("bind to target");
+    if bound.is_err() {
+        targets::remove_unused(&driver.host, &want.target).await;
+    }
+    driver.point("share.node-publish.after-bind");
+    bound
+}
+
+/// Removes an inline volume that no workload has seen: nobody unpublishes what was never published.
+async fn give_up(driver: &Driver, id: &VolumeId) {
+    if let Err(error) = provision::delete(driver, id).await {
+        tracing::warn!(volume = %id, error = chain(&error), "inline volume stays after a failed publish");
+    }
+}
+
+/// Takes the volume off the target and removes it. An inline volume goes, too.
+pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
+    let want = Undo { path: targets::spelled(&driver.host, &want.path).await?, ..want };
+    let known = want.id.as_ref().and_then(|id| Some((id, driver.shares.get(id)?)));
+    driver.point("share.node-unpublish.before-unmount");
+    match &known {
+        Some((id, _)) => {
+            let seen = Seen::look(&driver.host, driver.data(id)).await?;
+            targets::unmount_all(&driver.host, &want.path, |mount| seen.is_share(mount)).await?;
+        }
+        None => targets::refuse_mounted(&driver.host, &want).await?,
+    }
+    driver.point("share.node-unpublish.before-remove");
+    targets::remove(&driver.host, &want.path).await?;
+    driver.point("share.node-unpublish.after-remove");
+    match known {
+        Some((id, record)) if record.inline.as_ref() == Some(&want.path) => {
+            provision::delete(driver, id).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
