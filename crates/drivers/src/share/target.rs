@@ -94,7 +94,10 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
             let seen = Seen::look(&driver.host, driver.data(id)).await?;
             targets::unmount_all(&driver.host, &want.path, |mount| seen.is_share(mount)).await?;
         }
-        None => targets::refuse_mounted(&driver.host, &want).await?,
+        None => {
+            targets::refuse_mounted(&driver.host, &want).await?;
+            clear_place(driver, &want).await;
+        }
     }
     driver.point("share.node-unpublish.before-remove");
     targets::remove(&driver.host, &want.path).await?;
@@ -104,5 +107,14 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
             provision::delete(driver, id).await
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+/// The last step of removing an inline volume may have failed, after its record had gone. Only an empty directory
+/// goes; one that holds anything is nobody's volume and no reason to keep a target.
+async fn clear_place(driver: &Driver, want: &Undo) {
+    let Some(id) = &want.id else { return };
+    if let Err(error) = driver.shares.remove_dir(id).await {
+        tracing::warn!(volume = %id, error = chain(&error), "directory without a record stays");
     }
 }

@@ -1,1 +1,11 @@
+//! The driver behind a real gRPC client, on a machine in memory.
 
+mod controller;
+mod crash;
+mod create;
+mod delete;
+mod inline;
+mod lost_answers;
+mod publish;
+mod restart;
+mod world;
