@@ -7,6 +7,7 @@ mod crash;
 mod create;
 mod delete;
 mod formatting;
+mod fuzz;
 mod lost_answers;
 mod nodes;
 mod publish;
