@@ -3,6 +3,8 @@
 
 mod crash;
 mod journey;
+mod share;
+mod share_crash;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};
