@@ -108,7 +108,6 @@ async fn sweep(journey: &[Step]) -> u64 {
         hit += 1;
         assert!(hit < HITS_MAX);
     }
-    println!("{} failpoints hit", hit - 1);
     hit - 1
 }
 
