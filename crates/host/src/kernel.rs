@@ -96,7 +96,8 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 pub trait Kernel: Send + Sync {
     /// The mount table, oldest first: later entries hide earlier ones at the same path.
     async fn mounts(&self) -> Result<Vec<Mount>>;
-    /// The topmost mount at exactly this path; cheap when there is none, however long the table is.
+    /// The topmost mount at exactly this path; cheap however long the table is (Linux 6.13), or at least when there
+    /// is none.
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>>;
     /// Mounts a device. `options` are mount(8) words, both flags and filesystem data.
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()>;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
@@ -100,23 +100,6 @@ pub(super) fn unmount(target: &Path) -> Result<()> {
         }
     }
     Err(failed(Errno::BUSY))
-}
-
-/// Asks the kernel whether anything is mounted at the path before reading the whole table.
-pub(super) fn mount_at(target: &Path) -> Result<Option<Mount>> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    match rustix::fs::statx(CWD, target, flags, StatxFlags::TYPE) {
-        Ok(stat) => {
-            let known = stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
-            if known && !stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-                return Ok(None);
-            }
-        }
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        // A broken mount fails its stat, and is in the table all the same.
-        Err(_) => {}
-    }
-    Ok(mountinfo::read()?.into_iter().rev().find(|mount| mount.target == target))
 }
 
 /// Whether a filesystem on this device is mounted where this process can see it.

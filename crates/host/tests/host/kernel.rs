@@ -159,6 +159,8 @@ async fn devices_files_and_stacks_are_bound_and_unmounted_one_by_one() {
     assert_eq!(disk.kind(&target).await.unwrap(), Some(bowline_host::disk::Kind::BlockDevice));
     let at_target = || async { kernel.mounts().await.unwrap().iter().filter(|m| m.target == target).count() };
     assert_eq!(at_target().await, 2);
+    let listed = kernel.mounts().await.unwrap().into_iter().rfind(|mount| mount.target == target);
+    assert_eq!(kernel.mount_at(&target).await.unwrap(), listed, "asked and listed");
     kernel.unmount(&target).await.unwrap();
     assert_eq!(at_target().await, 1);
     assert_eq!(disk.remove_file(&target).await.unwrap_err().raw_os_error(), Some(libc::EBUSY));

@@ -7,6 +7,7 @@
 mod extents;
 mod filesystems;
 mod loops;
+mod statmount;
 
 use std::ffi::CStr;
 use std::io;
@@ -23,6 +24,7 @@ pub(super) use loops::{
     LO_FLAGS_DIRECT_IO, LO_FLAGS_READ_ONLY, loop_clear, loop_configure, loop_free, loop_identity, loop_keep,
     loop_remove, loop_set_capacity,
 };
+pub(super) use statmount::{RawMount, stat_mount};
 
 /// Makes a mount read-only, with everything below it if `recursive`, and leaves its other options alone.
 pub(in crate::real) fn set_read_only(mount: impl AsFd, recursive: bool) -> Result<(), Errno> {
