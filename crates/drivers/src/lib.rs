@@ -12,6 +12,7 @@ mod fields;
 mod id;
 mod inflight;
 pub mod local;
+mod place;
 mod serve;
 pub mod share;
 mod shelf;

@@ -1,7 +1,6 @@
 //! Target paths, which a driver makes at publish and removes at unpublish.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bowline_host::Host;
 use bowline_host::disk::Kind;
@@ -16,16 +15,6 @@ type Result<T> = std::result::Result<T, VolumeError>;
 pub const TARGET_MODE: u32 = 0o750;
 /// Most mounts ever taken off one path; more means that something keeps adding them.
 const STACK_MAX: usize = 16;
-
-/// The path as the mount table spells it: links on the way are resolved, the last part is not followed. Nothing
-/// can be mounted below a directory that is missing, so such a path stays as it is.
-pub async fn spelled(host: &Host, path: &Path) -> Result<PathBuf> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path.to_owned()) };
-    match host.disk.canonical(parent).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
-        parent => Ok(parent.during("resolve target")?.join(name)),
-    }
-}
 
 /// Unmounts until nothing of this volume shows at the path. Two racing binds may have stacked there; a mount
 /// that is not this volume's is somebody else's to remove.

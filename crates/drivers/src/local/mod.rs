@@ -31,7 +31,7 @@ mod serve;
 mod stage;
 mod target;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validate;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};

@@ -42,7 +42,7 @@ impl Node for NodeService {
         r: Request<csi::NodeUnpublishVolumeRequest>,
     ) -> Answer<csi::NodeUnpublishVolumeResponse> {
         let request = r.into_inner();
-        let want = Undo::parse(&request.volume_id, &request.target_path, "target_path")?;
+        let want = Undo::parse(&request.volume_id, &request.target_path, target::TARGET_FIELD)?;
         let (driver, id) = (self.0.clone(), want.key());
         let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
         let work = async move {

@@ -9,6 +9,7 @@ use bowline_proto::csi::v1 as csi;
 
 use super::capability::Capability;
 use super::directory::Directory;
+use super::target::TARGET_FIELD;
 use crate::capacity::Range;
 use crate::error::VolumeError;
 use crate::fields::{existing, invalid, name, none_left, path, required};
@@ -65,7 +66,7 @@ pub fn expand_volume(request: &csi::ControllerExpandVolumeRequest) -> Result<(Vo
 
 pub fn node_publish_volume(request: csi::NodePublishVolumeRequest) -> Result<NodePublishVolume> {
     required(&request.volume_id, "volume_id")?;
-    let target = path(&request.target_path, "target_path")?;
+    let target = path(&request.target_path, TARGET_FIELD)?;
     let capability = request.volume_capability.as_ref().ok_or(VolumeError::Missing("volume_capability"))?;
     let capability = Capability::parse(capability)?;
     let inline = match request.volume_context.get(INLINE).map(String::as_str) {

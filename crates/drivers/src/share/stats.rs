@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::mounts::Seen;
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
-use crate::targets;
+use crate::place;
 
 pub async fn stats(
     driver: &Driver,
@@ -17,7 +17,7 @@ pub async fn stats(
     path: &Path,
 ) -> Result<csi::NodeGetVolumeStatsResponse, VolumeError> {
     driver.ready(id)?;
-    let path = targets::spelled(&driver.host, path).await?;
+    let path = place::as_mounted(&driver.host, path).await;
     // Figures of whatever else is at the path would be taken for the volume's.
     if !Seen::look(&driver.host, driver.data(id)).await?.is_at(&path) {
         return Err(VolumeError::NotAt { id: id.clone(), path });

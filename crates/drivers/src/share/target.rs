@@ -11,7 +11,11 @@ use super::record::ShareRecord;
 use crate::error::{During, VolumeError, chain};
 use crate::fields::Undo;
 use crate::id::VolumeId;
+use crate::place;
 use crate::targets::{self, TARGET_MODE};
+
+/// Where requests name the target.
+pub const TARGET_FIELD: &str = "target_path";
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -36,16 +40,12 @@ pub async fn publish(driver: &Driver, want: NodePublishVolume) -> Result<()> {
     shown
 }
 
-/// The parent of a target is the caller's to make; a caller that did not is helped.
+/// A target below a link is where the link leads; a link itself would lead the mount elsewhere.
 async fn at_real_place(driver: &Driver, want: NodePublishVolume) -> Result<NodePublishVolume> {
-    if let Some(parent) = want.target.parent() {
-        let made = driver.host.disk.create_dir_all(parent, TARGET_MODE).await;
-        made.during("create parent of target")?;
-    }
-    let target = targets::spelled(&driver.host, &want.target).await?;
+    let pool = &driver.config.pool;
+    let target = place::to_use(&driver.host, pool, &want.target, TARGET_FIELD).await?;
     match driver.host.disk.kind(&target).await.during("look at target")? {
         None | Some(Kind::Dir) => Ok(NodePublishVolume { target, ..want }),
-        // A link would lead the mount elsewhere.
         Some(_) => Err(VolumeError::Foreign { path: target, what: "not a directory" }),
     }
 }
@@ -86,7 +86,8 @@ async fn give_up(driver: &Driver, id: &VolumeId) {
 
 /// Takes the volume off the target and removes it. An inline volume goes, too.
 pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
-    let want = Undo { path: targets::spelled(&driver.host, &want.path).await?, ..want };
+    let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, TARGET_FIELD).await?;
+    let want = Undo { path, ..want };
     let known = want.id.as_ref().and_then(|id| Some((id, driver.shares.get(id)?)));
     driver.point("share.node-unpublish.before-unmount");
     match &known {

@@ -7,7 +7,7 @@ mod crash;
 mod create;
 mod delete;
 mod formatting;
-mod fuzz;
+pub mod fuzz;
 mod lost_answers;
 mod nodes;
 mod publish;

@@ -4,6 +4,7 @@ mod controller;
 mod crash;
 mod create;
 mod delete;
+mod fuzz;
 mod inline;
 mod lost_answers;
 mod publish;

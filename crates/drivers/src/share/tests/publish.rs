@@ -155,6 +155,24 @@ async fn a_failed_bind_leaves_no_target() {
     assert!(!world.exists(&target("a")).await);
 }
 
+/// A mount over the pool would hide volumes, and the removal of a target in it could take one away.
+#[tokio::test]
+async fn the_pool_is_no_place_for_targets() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.create("w").await.unwrap();
+    for path in [data("w"), data("w").join("sub"), "/var/lib/pool".into(), "/var/lib".into()] {
+        let request = Publish { target_path: text(&path), ..publish("v", "a") };
+        let answer = world.node().node_publish_volume(request).await;
+        assert_eq!(code(&answer), Code::InvalidArgument, "{}", path.display());
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: "v".into(), target_path: text(&path) };
+        let answer = world.node().node_unpublish_volume(request).await;
+        assert_eq!(code(&answer), Code::InvalidArgument, "{}", path.display());
+    }
+    assert!(world.exists(&data("w")).await);
+    assert_eq!(world.machine.mounts(), []);
+}
+
 /// The mount table knows no links, so neither may the paths that are compared with it.
 #[tokio::test]
 async fn targets_below_a_link() {

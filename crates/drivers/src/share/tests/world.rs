@@ -76,6 +76,10 @@ impl World {
         Self::on(self.machine, fault).await
     }
 
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
     }
