@@ -4,7 +4,9 @@
 
 mod support;
 
-use bowline_api::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build};
+use bowline_api::{
+    PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build, volume,
+};
 use bowline_drivers::local::NAME as DRIVER;
 use kube::{Api, Client};
 use support::Cluster;
@@ -145,5 +147,44 @@ async fn a_restart_goes_on_where_it_stopped() {
     delete(&pods(&client), "long").await.expect("delete pod");
     until_gone(&pods(&client), "long").await.expect("pod gone");
     delete_claim(&client, "data").await;
+    cluster.assert_nothing_left();
+}
+
+/// Goal: two pods that run at the same time use one volume, without any attachment.
+/// Method: each waits for what the other writes, so neither could succeed alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_pods_share_a_directory() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let claim =
+        build::claim("common").class("share").access_mode(volume::READ_WRITE_MANY).size("64Mi").build();
+    create(&claims(&client), &claim).await.expect("create claim");
+    let wait = |file: &str| format!("until test -s /data/{file}; do sleep 0.05; done");
+    let scripts = [
+        (
+            "asking",
+            format!("echo question > /data/question && {} && grep -q answer /data/answer", wait("answer")),
+        ),
+        (
+            "answering",
+            format!("{} && grep -q question /data/question && echo answer > /data/answer", wait("question")),
+        ),
+    ];
+    for (name, script) in &scripts {
+        let pod = build::pod(name).shell(script).mount("common", "/data").build();
+        create(&pods(&client), &pod).await.expect("create pod");
+    }
+    for (name, _) in &scripts {
+        until_phase(&client, name, "Succeeded").await.expect("both files were seen");
+    }
+    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    assert_eq!(attachments.list(&Default::default()).await.expect("list attachments").items.len(), 0);
+    assert_eq!(cluster.shares().len(), 1);
+    for (name, _) in &scripts {
+        delete(&pods(&client), name).await.expect("delete pod");
+        until_gone(&pods(&client), name).await.expect("pod gone");
+    }
+    delete_claim(&client, "common").await;
+    assert_eq!(cluster.shares().len(), 0, "policy Delete removes the directory");
     cluster.assert_nothing_left();
 }

@@ -55,10 +55,19 @@ impl Cluster {
         self.data_dir().join("kubeconfig")
     }
 
-    /// Directories of volumes in the driver's pool.
+    /// Directories of the local driver's volumes.
     pub fn images(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.data_dir().join("pool/volumes")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
+        self.in_pool("volumes")
+    }
+
+    /// Directories of the share driver's volumes.
+    pub fn shares(&self) -> Vec<PathBuf> {
+        self.in_pool("shares")
+    }
+
+    fn in_pool(&self, kind: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.data_dir().join("pool").join(kind));
+        entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     }
 
     pub async fn client(&self) -> kube::Client {

@@ -200,7 +200,7 @@ fn parse_group(text: &str) -> Result<Option<u32>, VolumeError> {
     group.map(Some).ok_or_else(|| VolumeError::Invalid { field: "volume_mount_group", why: why() })
 }
 
-fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
+pub fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
     match WireMode::try_from(number) {
         Ok(WireMode::SingleNodeWriter) => Ok(Mode::Writer),
         Ok(WireMode::SingleNodeReaderOnly) => Ok(Mode::ReaderOnly),

@@ -29,6 +29,8 @@ pub enum VolumeError {
     Unreachable,
     #[error("{want} bytes requested, the pool may promise {left} more; delete volumes or raise its limits")]
     NoRoom { want: u64, left: u64 },
+    #[error("{want} bytes requested, the pool has {total}")]
+    TooLarge { want: u64, total: u64 },
     #[error("node `{node}` has its limit of {limit} volumes")]
     AttachLimit { node: String, limit: u32 },
     #[error("volume `{id}` is in use: {how}")]
@@ -43,6 +45,10 @@ pub enum VolumeError {
     NotPublished { id: VolumeId },
     #[error("volume `{id}` cannot be reached from node `{node}`, its topology is another")]
     WrongPlace { id: VolumeId, node: String },
+    #[error("volume `{id}` is not published at `{path}`")]
+    NotAt { id: VolumeId, path: PathBuf },
+    #[error("volume `{id}` belongs to group {group} as long as it is published at `{other}`")]
+    GroupInUse { id: VolumeId, group: u32, other: PathBuf },
     #[error("volume `{id}` was not created for {what}")]
     Beyond { id: VolumeId, what: &'static str },
     #[error("volume `{id}` is already staged with another capability")]
@@ -121,18 +127,23 @@ impl VolumeError {
                 Code::InvalidArgument
             }
             Self::OutOfRange { .. } => Code::OutOfRange,
-            Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotShown { .. } => Code::NotFound,
+            Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotShown { .. } | Self::NotAt { .. } => {
+                Code::NotFound
+            }
             Self::Incompatible { .. }
             | Self::PublishedDifferently { .. }
             | Self::StagedDifferently { .. } => Code::AlreadyExists,
-            Self::Unreachable | Self::NoRoom { .. } | Self::AttachLimit { .. } | Self::Full { .. } => {
-                Code::ResourceExhausted
-            }
+            Self::Unreachable
+            | Self::NoRoom { .. }
+            | Self::TooLarge { .. }
+            | Self::AttachLimit { .. }
+            | Self::Full { .. } => Code::ResourceExhausted,
             Self::InUse { .. }
             | Self::PublishedElsewhere { .. }
             | Self::NotPublished { .. }
             | Self::WrongPlace { .. }
             | Self::Beyond { .. }
+            | Self::GroupInUse { .. }
             | Self::NotStaged { .. }
             | Self::SecondTarget { .. }
             | Self::WritableDevice { .. }

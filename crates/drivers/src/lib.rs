@@ -4,7 +4,11 @@
 
 mod capability;
 mod capacity;
+#[cfg(test)]
+mod doors;
+mod endpoint;
 mod error;
+mod fields;
 mod id;
 mod inflight;
 pub mod local;
@@ -12,5 +16,10 @@ mod patience;
 mod place;
 mod quantity;
 mod serve;
+pub mod share;
 mod shelf;
+mod targets;
 mod work;
+
+pub use endpoint::{BadEndpoint, Endpoint};
+pub use serve::RunError;

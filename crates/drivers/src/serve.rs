@@ -1,6 +1,7 @@
 //! A socket of the host in the form tonic serves on.
 
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,10 +11,24 @@ use futures::stream::{self, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
+use crate::error::VolumeError;
+
 /// Accept failures in a row after which the socket counts as broken.
 const FAILURES_MAX: u32 = 10;
 /// Wait after a failed accept; running out of file descriptors passes.
 const FAILURE_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("open the volume pool")]
+    Pool(#[source] VolumeError),
+    #[error("listen on `{path}`")]
+    Listen { path: PathBuf, source: io::Error },
+    #[error("serve the CSI socket")]
+    Serve(#[from] tonic::transport::Error),
+    #[error("socket stopped accepting connections")]
+    Closed,
+}
 
 /// Connections as they arrive. Ends when accepting keeps failing.
 pub fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = io::Result<Connection>> {

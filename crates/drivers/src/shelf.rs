@@ -14,13 +14,14 @@ pub mod verdict;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_host::Host;
+use bowline_host::disk::Space;
 use futures::stream::{self, StreamExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use self::found::{Image, Read};
 use self::label::LABEL;
@@ -34,6 +35,7 @@ pub const DIR_MODE: u32 = 0o700;
 pub const FILE_MODE: u32 = 0o600;
 /// Records read at the same time at start.
 const READERS: usize = 32;
+const PROBE: &str = ".writable";
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -72,6 +74,16 @@ pub trait Record: Serialize + DeserializeOwned + Clone {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// What belongs to it may be missing; a repeat of the call completes it.
+    Creating,
+    Ready,
+    /// What belonged to it may be gone; a repeat of the call, or a restart, completes it.
+    Deleting,
+}
+
 pub struct Shelf<K, R> {
     host: Host,
     root: PathBuf,
@@ -81,8 +93,10 @@ pub struct Shelf<K, R> {
 impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
     /// Reads every record. One that is spoilt keeps only its own thing from being used.
     pub async fn open(host: Host, root: PathBuf) -> Result<Self> {
+        host.disk.create_dir_all(&root, DIR_MODE).await.during("create pool directory")?;
+        // The mount table names what belongs to a record without links.
+        let root = host.disk.canonical(&root).await.during("resolve pool directory")?;
         let shelf = Self { host, root, ledger: Mutex::new(Ledger::default()) };
-        shelf.host.disk.create_dir_all(&shelf.root, DIR_MODE).await.during("create pool directory")?;
         let names = shelf.host.disk.list(&shelf.root).await.during("list pool")?;
         let mut ids = Vec::new();
         ids.extend(names.iter().filter_map(|name| Id::parse(name)));
@@ -137,10 +151,6 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
             tracing::warn!(thing = %id.key(), error = chain(&error), "rebuilt record is only in memory");
             self.ledger().insert(id.clone(), record);
         }
-    }
-
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     /// A file that belongs to the thing.
@@ -246,6 +256,18 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
 
     pub async fn remove_dir(&self, id: &Id<K>) -> Result<()> {
         self.host.disk.remove_dir(&self.dir(id)).await.during("remove volume directory")
+    }
+
+    pub async fn space(&self) -> Result<Space> {
+        self.host.disk.space(&self.root).await.during("measure pool")
+    }
+
+    /// Whether something could be written now: one file made and removed.
+    pub async fn check_writable(&self) -> Result<()> {
+        let path = self.root.join(PROBE);
+        let disk = &self.host.disk;
+        let made = async { disk.create_file(&path).await.and(disk.remove_file(&path).await) };
+        made.await.map_err(|source| VolumeError::Unhealthy { source })
     }
 
     pub fn dir(&self, id: &Id<K>) -> PathBuf {

@@ -54,12 +54,23 @@ impl Lock {
     }
 }
 
+/// Whose a directory is, and what others may do with it; `None` leaves it to the one who creates it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub mode: u32,
+}
+
 #[async_trait]
 pub trait Disk: Send + Sync {
     async fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Replaces the file in one step: temporary file, sync, rename, sync of the directory.
     async fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()>;
     async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()>;
+    /// Creates a directory in an existing one and gives it this owner; one that is there gets it, too. A link in
+    /// its place is an error.
+    async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()>;
     /// Creates an empty regular file; an existing one is left as it is.
     async fn create_file(&self, path: &Path) -> io::Result<()>;
     /// Creates a sparse file of `length` bytes, or grows an existing one to it. Never shrinks.
@@ -73,6 +84,9 @@ pub trait Disk: Send + Sync {
     async fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory. Missing is success; never recursive.
     async fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory and everything in it, following no link. Missing is success. A mount there or anywhere
+    /// below is `ResourceBusy` and nothing was removed; other failures leave a part that a repeat removes.
+    async fn remove_tree(&self, path: &Path) -> io::Result<()>;
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()>;
     async fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
     /// Names in a directory, sorted, without unfinished files. A missing directory is empty.

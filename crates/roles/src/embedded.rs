@@ -1,4 +1,4 @@
-//! All roles in one process, around one driver: what `bowline up` and the simulation run.
+//! All roles in one process, around the drivers: what `bowline up` and the simulation run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,18 @@ pub struct Settings {
     pub node_name: String,
     /// Upstream: `/var/lib/kubelet`.
     pub kubelet_dir: PathBuf,
-    pub driver_socket: PathBuf,
-    pub driver_name: String,
+    pub drivers: Vec<Driver>,
     /// Directories that containers must not see.
     pub hidden: Vec<PathBuf>,
+}
+
+/// A driver that serves on a socket of its own.
+#[derive(Debug, Clone)]
+pub struct Driver {
+    pub name: String,
+    pub socket: PathBuf,
+    /// Whether its CSIDriver says `attachRequired`. Nothing is to be attached otherwise.
+    pub attaches: bool,
 }
 
 /// The running roles.
@@ -43,18 +51,23 @@ impl Embedded {
         crew.run(pvprotection::run(ports.clone()));
         crew.run(pvcprotection::run(ports.clone()));
         crew.run(scheduler::run(ports.clone()));
-        start_sidecars(ports, &settings, &crew)?;
+        for driver in &settings.drivers {
+            start_sidecars(ports, &settings, driver, &crew)?;
+        }
         let mut config = KubeletConfig::new(&settings.node_name, &settings.kubelet_dir);
         config.data_dir_hidden.clone_from(&settings.hidden);
         let kubelet = run_kubelet(ports.clone(), config, &crew).await?;
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }
 
-    /// Waits until the node is Ready and knows the driver.
+    /// Waits until the node is Ready and knows the drivers.
     pub async fn ready(&self) {
         let informers = &self.ports.informers;
-        let (name, driver) = (self.settings.node_name.as_str(), self.settings.driver_name.as_str());
-        let knows = |n: &CSINode| n.spec.drivers.iter().any(|d| d.name == driver);
+        let name = self.settings.node_name.as_str();
+        let knows = |n: &CSINode| {
+            let mut drivers = self.settings.drivers.iter();
+            drivers.all(|driver| n.spec.drivers.iter().any(|d| d.name == driver.name))
+        };
         informers.of::<CSINode>().until(|c| c.named(name).filter(|n| knows(n))).await;
         let schedulable = |n: &Node| node::ready(n) && node::taints(n).is_empty();
         informers.of::<Node>().until(|c| c.named(name).filter(|n| schedulable(n))).await;
@@ -76,14 +89,16 @@ impl Embedded {
     }
 }
 
-/// What upstream runs beside the driver, on its socket.
-fn start_sidecars(ports: &Ports, settings: &Settings, crew: &Crew) -> Result<(), RunError> {
-    let socket = settings.driver_socket.to_string_lossy().into_owned();
+/// What upstream runs beside a driver, on its socket.
+fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
+    let socket = driver.socket.to_string_lossy().into_owned();
     let registry = settings.kubelet_dir.join("plugins_registry").to_string_lossy().into_owned();
     let csi = ["--csi-address", socket.as_str()];
     let paths = ["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry];
     crew.run(external_provisioner::run(ports.clone(), crate::flags(&csi)?));
-    crew.run(external_attacher::run(ports.clone(), crate::flags(&csi)?));
+    if driver.attaches {
+        crew.run(external_attacher::run(ports.clone(), crate::flags(&csi)?));
+    }
     crew.run(node_driver_registrar::run(ports.clone(), crate::flags(&[csi.as_slice(), &paths].concat())?));
     Ok(())
 }

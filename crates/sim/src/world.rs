@@ -10,7 +10,7 @@ use bowline_host::Random;
 use bowline_host::fake::{self, FakeHost};
 use bowline_machinery::journal::Entry;
 use bowline_machinery::{Journal, Ports, client};
-use bowline_roles::embedded::{Embedded, Settings};
+use bowline_roles::embedded::{Driver, Embedded, Settings};
 use bowline_roles::invariants::{self, Snapshot};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -70,8 +70,7 @@ impl World {
         let settings = Settings {
             node_name: NODE.into(),
             kubelet_dir: KUBELET_DIR.into(),
-            driver_socket: socket,
-            driver_name: local::NAME.into(),
+            drivers: vec![Driver { name: local::NAME.into(), socket, attaches: true }],
             hidden: Vec::new(),
         };
         let roles = Embedded::start(&ports, settings);

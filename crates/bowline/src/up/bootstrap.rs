@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use bowline_api::{CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, build};
-use bowline_drivers::local::NAME as DRIVER_NAME;
+use bowline_drivers::{local, share};
 use bowline_machinery::{Client, Object};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,6 +14,8 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 pub const CLASS: &str = "local";
 /// The same, made as soon as a claim asks.
 pub const CLASS_IMMEDIATE: &str = "local-immediate";
+/// Directories for any number of pods at once; made as soon as a claim asks.
+pub const CLASS_SHARE: &str = "share";
 
 /// Creates what is missing and leaves alone what is there: the user may have changed it.
 pub async fn bootstrap(client: &Client) -> Result<()> {
@@ -21,19 +23,35 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
         ensure(client, &Namespace { metadata: named("", name), ..Default::default() }).await?;
     }
     ensure(client, &ServiceAccount { metadata: named("default", "default"), ..Default::default() }).await?;
-    ensure(client, &driver()).await?;
-    ensure::<StorageClass>(
-        client,
-        &build::class(CLASS, DRIVER_NAME).default_class().wait_for_consumer().build(),
-    )
-    .await?;
-    ensure::<StorageClass>(client, &build::class(CLASS_IMMEDIATE, DRIVER_NAME).build()).await
+    for driver in [local_driver(), share_driver()] {
+        ensure(client, &driver).await?;
+    }
+    for class in [
+        build::class(CLASS, local::NAME).default_class().wait_for_consumer(),
+        build::class(CLASS_IMMEDIATE, local::NAME),
+        build::class(CLASS_SHARE, share::NAME),
+    ] {
+        ensure::<StorageClass>(client, &class.build()).await?;
+    }
+    Ok(())
 }
 
-fn driver() -> CSIDriver {
+fn local_driver() -> CSIDriver {
     let spec =
         CSIDriverSpec { attach_required: Some(true), pod_info_on_mount: Some(false), ..Default::default() };
-    CSIDriver { metadata: named("", DRIVER_NAME), spec }
+    CSIDriver { metadata: named("", local::NAME), spec }
+}
+
+/// Nothing is attached, and group ownership is the driver's own work (`VOLUME_MOUNT_GROUP`).
+fn share_driver() -> CSIDriver {
+    let spec = CSIDriverSpec {
+        attach_required: Some(false),
+        pod_info_on_mount: Some(false),
+        fs_group_policy: Some("None".into()),
+        volume_lifecycle_modes: Some(vec!["Persistent".into()]),
+        ..Default::default()
+    };
+    CSIDriver { metadata: named("", share::NAME), spec }
 }
 
 fn named(namespace: &str, name: &str) -> ObjectMeta {

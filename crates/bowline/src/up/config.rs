@@ -62,12 +62,12 @@ impl Config {
     pub fn kubeconfig(&self) -> PathBuf {
         self.data_dir.join("kubeconfig")
     }
-    /// The local driver's volumes.
+    /// The drivers' volumes: images in `volumes`, directories in `shares`.
     pub fn pool(&self) -> PathBuf {
         self.data_dir.join("pool")
     }
-    /// The driver's socket, where upstream's drivers have theirs.
-    pub fn driver_socket(&self) -> PathBuf {
-        self.kubelet_dir.join("plugins").join(bowline_drivers::local::NAME).join("csi.sock")
+    /// A driver's socket, where upstream's drivers have theirs.
+    pub fn driver_socket(&self, driver: &str) -> PathBuf {
+        self.kubelet_dir.join("plugins").join(driver).join("csi.sock")
     }
 }

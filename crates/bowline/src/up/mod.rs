@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod config;
+mod drivers;
 mod preflight;
 mod running;
 pub mod signal;
@@ -15,7 +16,7 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 
 use crate::terminal::Terminal;
-pub use bootstrap::{CLASS, CLASS_IMMEDIATE};
+pub use bootstrap::{CLASS, CLASS_IMMEDIATE, CLASS_SHARE};
 pub use config::Config;
 pub use running::Running;
 
@@ -73,7 +74,9 @@ fn greet(terminal: &Terminal, running: &Running, started: Instant) {
         config.node_name,
         config.kubelet_dir.display()
     ));
-    terminal.line(format!("  classes      {CLASS} (default, WaitForFirstConsumer), {CLASS_IMMEDIATE}"));
+    terminal.line(format!(
+        "  classes      {CLASS} (default, WaitForFirstConsumer), {CLASS_IMMEDIATE}, {CLASS_SHARE} (ReadWriteMany)"
+    ));
     terminal.line("");
     terminal.line(format!("  export KUBECONFIG={}", config.kubeconfig().display()));
     terminal.line("  kubectl get storageclass,node");

@@ -1,13 +1,10 @@
 //! Everything in one process: started in order, stopped in reverse.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bowline_apiserver::{Registry, Server, Store, certs::Authority, kinds, kubeconfig, tls};
-use bowline_drivers::local::{self, LocalConfig};
-use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
@@ -15,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::drivers::Drivers;
 use super::{Config, bootstrap, preflight};
 
 /// How long containers and unmounts may take after Ctrl-C.
@@ -26,13 +24,13 @@ pub struct Running {
     pub ports: Ports,
     pub address: SocketAddr,
     roles: Embedded,
-    driver: Driver,
+    drivers: Drivers,
     server: JoinHandle<()>,
     server_stop: CancellationToken,
 }
 
 impl Running {
-    /// Starts everything and returns when the node is ready and the driver registered.
+    /// Starts everything and returns when the node is ready and the drivers registered.
     pub async fn start(config: Config) -> Result<Self> {
         let mut doors = RealConfig::new(&config.data_dir);
         doors.shim.clone_from(&config.shim);
@@ -54,22 +52,21 @@ impl Running {
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
-        let driver = Driver::start(&config, &host).await?;
+        let drivers = Drivers::start(&config, &host).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let settings = Settings {
             node_name: config.node_name.clone(),
             kubelet_dir: config.kubelet_dir.clone(),
-            driver_socket: config.driver_socket(),
-            driver_name: local::NAME.to_owned(),
+            drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
         };
         let roles = Embedded::start(&ports, settings).await?;
-        let running = Self { config, ports, address, roles, driver, server: serving, server_stop };
+        let running = Self { config, ports, address, roles, drivers, server: serving, server_stop };
         running.ready().await?;
         Ok(running)
     }
 
-    /// The node is Ready and knows the driver; a role that fails meanwhile says why.
+    /// The node is Ready and knows the drivers; a role that fails meanwhile says why.
     async fn ready(&self) -> Result<()> {
         tokio::select! {
             biased;
@@ -78,11 +75,11 @@ impl Running {
         }
     }
 
-    /// Resolves when a role or the driver has ended by itself.
+    /// Resolves when a role or a driver has ended by itself.
     pub async fn failed(&self) -> anyhow::Error {
         tokio::select! {
             biased;
-            () = self.driver.ended.cancelled() => anyhow!("the CSI driver ended: {}", self.driver.why()),
+            failure = self.drivers.failed() => anyhow!("{}", chain(failure.as_ref())),
             failure = self.roles.failed() => anyhow!("{}", chain(failure.as_ref())),
         }
     }
@@ -92,7 +89,7 @@ impl Running {
         let drained = self.roles.drain(DRAIN).await;
         self.ports.stop.cancel();
         let roles = self.roles.finished().await;
-        self.driver.stop().await;
+        self.drivers.stop().await;
         self.server_stop.cancel();
         self.server.await.context("wait for the API server")?;
         roles.map_err(|error| anyhow!("{}", chain(error.as_ref())))?;
@@ -121,47 +118,8 @@ fn serve(
     Ok(tokio::spawn(tls::serve(listener, server, tls, stop)))
 }
 
-/// The local driver, on its socket below the kubelet's directory.
-struct Driver {
-    stop: CancellationToken,
-    /// Cancelled when it no longer runs, asked to or not.
-    ended: CancellationToken,
-    error: Arc<Mutex<String>>,
-}
-
-impl Driver {
-    async fn start(config: &Config, host: &Host) -> Result<Self> {
-        let settings = LocalConfig::new(config.pool(), config.node_name.clone())?;
-        let socket = config.driver_socket();
-        if let Some(folder) = socket.parent() {
-            let made = host.disk.create_dir_all(folder, 0o750).await;
-            made.with_context(|| format!("create `{}`", folder.display()))?;
-        }
-        let driver =
-            Self { stop: CancellationToken::new(), ended: CancellationToken::new(), error: Arc::default() };
-        let (stop, ended, error) = (driver.stop.clone(), driver.ended.clone(), driver.error.clone());
-        let host = host.clone();
-        tokio::spawn(async move {
-            let _ended = ended.drop_guard();
-            if let Err(failure) = local::run(host, settings, &socket, stop).await {
-                *error.lock().unwrap_or_else(PoisonError::into_inner) = chain(&failure);
-            }
-        });
-        Ok(driver)
-    }
-
-    fn why(&self) -> String {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    async fn stop(&self) {
-        self.stop.cancel();
-        self.ended.cancelled().await;
-    }
-}
-
 /// An error and its causes, on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::TOPOLOGY_KEY;
 use super::record::Segments;
+use crate::endpoint::BadEndpoint;
 use crate::quantity;
 
 /// A node id becomes a topology value, which CSI limits to this many characters.
@@ -44,8 +45,8 @@ pub enum ConfigError {
     NodeId(usize),
     #[error("pool `{0}` is not an absolute path")]
     Pool(PathBuf),
-    #[error("endpoint `{0}` is neither `unix:///absolute/path` nor an absolute path")]
-    Endpoint(String),
+    #[error(transparent)]
+    Endpoint(#[from] BadEndpoint),
     #[error("topology `{0}` is not `key=value` with at most {NODE_ID_MAX} characters each")]
     Topology(String),
     #[error("capacity `{0}` is not a number of bytes such as `1073741824`, `100Gi` or `500M`")]

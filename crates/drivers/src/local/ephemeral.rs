@@ -11,7 +11,7 @@ use bowline_proto::csi::v1 as csi;
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::mounts::Seen;
-use super::parse::{self, CreateVolume, METADATA_PREFIX};
+use super::parse::{self, CreateVolume};
 use super::prepare::{self, Preparing, save};
 use super::record::{Contents, Staging, VolumeRecord};
 use super::settings::Settings;
@@ -20,7 +20,7 @@ use crate::capability::{AccessType, Capability, FsType, MountFlags};
 use crate::capacity::{MIB, Range};
 use crate::error::{During, VolumeError, chain};
 use crate::id::{VolumeId, quoted};
-use crate::{place, quantity};
+use crate::{fields, place, quantity, targets};
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -40,7 +40,7 @@ pub struct PublishEphemeral {
 /// Whether the caller wants a volume made for this target.
 pub fn is_asked(request: &csi::NodePublishVolumeRequest) -> bool {
     let remark = |(key, value): (&String, &String)| {
-        key.strip_prefix(METADATA_PREFIX) == Some(REMARK) && value == "true"
+        key.strip_prefix(fields::METADATA_PREFIX) == Some(REMARK) && value == "true"
     };
     request.volume_context.iter().any(remark)
 }
@@ -48,14 +48,13 @@ pub fn is_asked(request: &csi::NodePublishVolumeRequest) -> bool {
 pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Result<PublishEphemeral> {
     let invalid = |field, why: &str| VolumeError::Invalid { field, why: why.to_owned() };
     let id = parse::volume_id(&request.volume_id)?;
-    let target = parse::path(&request.target_path, "target_path")?;
+    let target = fields::path(&request.target_path, "target_path")?;
     let mut capability = parse::capability(request.volume_capability.as_ref())?;
     let id = id.ok_or_else(|| invalid("volume_id", "not a name that a volume can have"))?;
     if capability.access == AccessType::Block || capability.mode.spans_nodes() {
         return Err(invalid("volume_capability", "an ephemeral volume is a filesystem on one node"));
     }
-    let mut settings = request.volume_context.clone();
-    settings.retain(|key, _| !key.starts_with(METADATA_PREFIX));
+    let mut settings = fields::settings(request.volume_context.clone());
     let size = match settings.remove(SIZE) {
         None => DEFAULT_SIZE,
         Some(text) => quantity::parse(&text)
@@ -122,7 +121,7 @@ async fn make_and_mount(
             return Err(VolumeError::InUse { id, how: format!("published at `{}`", other.display()) });
         }
         driver.point("local.ephemeral.before-target");
-        let made = driver.host.disk.create_dir_all(target, target::TARGET_MODE).await;
+        let made = driver.host.disk.create_dir_all(target, targets::TARGET_MODE).await;
         made.during("create target directory")?;
         mount(driver, node, &id, &have, staging, fs, flags(&capability, read_only)).await?;
     }
@@ -168,7 +167,7 @@ async fn take_back(driver: &Driver, id: &VolumeId, target: &Path) {
             // Not even its record could be written.
             None => provision::delete(driver, id.clone()).await?,
         }
-        target::remove_target(driver, target).await
+        targets::remove(&driver.host, target).await
     };
     if let Err(error) = undone.await {
         tracing::warn!(volume = %id, error = chain(&error), "a half-made ephemeral volume stays");

@@ -1,12 +1,10 @@
 //! `bowline driver local`: flags to settings.
 
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 
 use super::config::{ConfigError, LocalConfig, NamedNode, OVER_PROVISIONING, capacity, segment};
 use super::record::Segments;
-
-const SCHEME: &str = "unix://";
+use crate::endpoint::Endpoint;
 
 /// Serve local disk images as CSI volumes
 #[derive(Debug, Clone, clap::Args)]
@@ -54,54 +52,15 @@ impl LocalFlags {
 
 fn known_node(text: &str) -> Result<NamedNode, ConfigError> {
     let (id, endpoint) = match text.split_once('=') {
-        Some((id, endpoint)) => (id, Some(endpoint.parse::<Endpoint>()?.0)),
+        Some((id, endpoint)) => (id, Some(endpoint.parse::<Endpoint>()?.into())),
         None => (text, None),
     };
     Ok(NamedNode { endpoint, ..NamedNode::new(id.to_owned())? })
 }
 
-/// The path of a UNIX socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint(PathBuf);
-
-impl Endpoint {
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl FromStr for Endpoint {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let path = PathBuf::from(text.strip_prefix(SCHEME).unwrap_or(text));
-        match path.is_absolute() && path.file_name().is_some() {
-            true => Ok(Self(path)),
-            false => Err(ConfigError::Endpoint(text.to_owned())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn endpoints() {
-        let table = [
-            ("unix:///run/csi.sock", Some("/run/csi.sock")),
-            ("/run/csi.sock", Some("/run/csi.sock")),
-            ("unix://run/csi.sock", None),
-            ("csi.sock", None),
-            ("tcp://127.0.0.1:1", None),
-            ("unix:///", None),
-            ("", None),
-        ];
-        for (text, expected) in table {
-            let path = text.parse::<Endpoint>().ok().map(|endpoint| endpoint.0);
-            assert_eq!(path, expected.map(PathBuf::from), "{text}");
-        }
-    }
 
     #[test]
     fn limits_of_the_pool() {

@@ -56,12 +56,12 @@ mod stage;
 mod stats;
 mod target;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validate;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};
-pub use flags::{Endpoint, LocalFlags};
-pub use serve::{RunError, run};
+pub use flags::LocalFlags;
+pub use serve::run;
 
 /// The name by which callers know this driver.
 pub const NAME: &str = "local.csi.bowline.dev";

@@ -4,7 +4,7 @@
 //! can have is reported last, as a volume that does not exist.
 
 use std::collections::BTreeMap;
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 
 use bowline_proto::csi::v1 as csi;
 
@@ -14,18 +14,14 @@ use super::settings::{self, Settings};
 use crate::capability::{AccessType, Capability};
 use crate::capacity::Range;
 use crate::error::VolumeError;
+use crate::fields::{self, invalid, name, path, required};
+pub use crate::fields::{Undo, existing, format_page_token, page_size, page_token, volume_id};
 use crate::id::{VolumeId, quoted};
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
-/// Longest name CSI allows, in bytes.
-const NAME_MAX: usize = 128;
 /// Longest node id CSI allows, in bytes.
 const NODE_ID_MAX: usize = 256;
-/// Keys below this prefix are the caller's remarks, never settings.
-pub const METADATA_PREFIX: &str = "csi.storage.k8s.io/";
-/// Marks our page tokens. No volume id contains it.
-const TOKEN_PREFIX: &str = "after:";
 
 #[derive(Debug)]
 pub struct CreateVolume {
@@ -66,21 +62,6 @@ pub struct NodePublishVolume {
     pub target: PathBuf,
     pub capability: Capability,
     pub read_only: bool,
-}
-
-/// A reverse call: where to undo, and on which volume, if one can have that id at all.
-#[derive(Debug)]
-pub struct Undo {
-    pub asked: String,
-    pub id: Option<VolumeId>,
-    pub path: PathBuf,
-}
-
-impl Undo {
-    /// What to hold while undoing. An id that no volume has still names one operation.
-    pub fn key(&self) -> VolumeId {
-        self.id.clone().unwrap_or_else(|| VolumeId::for_name(&self.asked))
-    }
 }
 
 pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> {
@@ -140,22 +121,11 @@ pub fn node_publish_volume(request: &csi::NodePublishVolumeRequest) -> Result<No
 }
 
 pub fn unstage_volume(request: &csi::NodeUnstageVolumeRequest) -> Result<Undo> {
-    undo(&request.volume_id, &request.staging_target_path, "staging_target_path")
+    Undo::parse(&request.volume_id, &request.staging_target_path, "staging_target_path")
 }
 
 pub fn node_unpublish_volume(request: &csi::NodeUnpublishVolumeRequest) -> Result<Undo> {
-    undo(&request.volume_id, &request.target_path, "target_path")
-}
-
-/// An id for calls that are done when no such volume exists.
-pub fn volume_id(text: &str) -> Result<Option<VolumeId>> {
-    required(text, "volume_id")?;
-    Ok(VolumeId::parse(text))
-}
-
-/// An id for calls that need the volume.
-pub fn existing(text: &str) -> Result<VolumeId> {
-    volume_id(text)?.ok_or_else(|| VolumeError::NotFound { id: quoted(text) })
+    Undo::parse(&request.volume_id, &request.target_path, "target_path")
 }
 
 pub fn capabilities(wire: &[csi::VolumeCapability]) -> Result<Vec<Capability>> {
@@ -184,71 +154,16 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
 }
 
 /// The parameters that shape the volume. Only known ones pass, so a typing error never goes unnoticed.
-pub fn parameters(mut wire: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
-    wire.retain(|key, _| !key.starts_with(METADATA_PREFIX));
-    Settings::among("parameters", &wire)?;
+pub fn parameters(wire: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let shaping = fields::settings(wire);
+    Settings::among("parameters", &shaping)?;
     let known = |key: &str| settings::is_key(key) || recipe::KEYS.contains(&key);
-    match wire.keys().find(|key| !known(key)) {
+    match shaping.keys().find(|key| !known(key)) {
         Some(key) => Err(invalid("parameters", format!("unknown key `{}`", quoted(key)))),
-        None => Ok(wire),
-    }
-}
-
-/// The id after which a page starts.
-pub fn page_token(token: &str) -> Result<Option<VolumeId>> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let id = token.strip_prefix(TOKEN_PREFIX).and_then(VolumeId::parse);
-    id.map(Some).ok_or(VolumeError::BadToken)
-}
-
-pub fn format_page_token(last: &VolumeId) -> String {
-    format!("{TOKEN_PREFIX}{last}")
-}
-
-/// Entries wanted on a page; `None` when the caller sets no limit.
-pub fn page_size(max_entries: i32) -> Result<Option<usize>> {
-    match usize::try_from(max_entries) {
-        Ok(0) => Ok(None),
-        Ok(count) => Ok(Some(count)),
-        Err(_) => Err(invalid("max_entries", "negative")),
+        None => Ok(shaping),
     }
 }
 
 pub fn capability(wire: Option<&csi::VolumeCapability>) -> Result<Capability> {
     Capability::parse(wire.ok_or(VolumeError::Missing("volume_capability"))?)
-}
-
-fn undo(volume: &str, place: &str, field: &'static str) -> Result<Undo> {
-    let id = volume_id(volume)?;
-    Ok(Undo { asked: quoted(volume), id, path: path(place, field)? })
-}
-
-fn name(text: &str) -> Result<()> {
-    required(text, "name")?;
-    let control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
-    match text.len() > NAME_MAX || text.contains(control) {
-        true => Err(invalid("name", "longer than 128 bytes, or holds control characters")),
-        false => Ok(()),
-    }
-}
-
-/// An absolute path spelled as the mount table spells it.
-pub fn path(text: &str, field: &'static str) -> Result<PathBuf> {
-    required(text, field)?;
-    let path = PathBuf::from(text);
-    let climbs = path.components().any(|part| part == Component::ParentDir);
-    if !path.is_absolute() || climbs || path.parent().is_none() || text.contains('\0') {
-        return Err(invalid(field, "not an absolute path without `..`"));
-    }
-    Ok(path.components().collect())
-}
-
-fn required(text: &str, field: &'static str) -> Result<()> {
-    if text.is_empty() { Err(VolumeError::Missing(field)) } else { Ok(()) }
-}
-
-fn invalid(field: &'static str, why: impl Into<String>) -> VolumeError {
-    VolumeError::Invalid { field, why: why.into() }
 }

@@ -17,7 +17,6 @@ use crate::shelf::Shelf;
 pub const VOLUMES: &str = "volumes";
 pub const SNAPSHOTS: &str = "snapshots";
 pub const GROUPS: &str = "groups";
-const PROBE: &str = ".writable";
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -115,14 +114,11 @@ impl Pool {
     }
 
     pub async fn space(&self) -> Result<Space> {
-        self.host.disk.space(self.volumes.root()).await.during("measure pool")
+        self.volumes.space().await
     }
 
-    /// Whether volumes could be written now: one file made and removed.
+    /// Whether volumes could be written now.
     pub async fn check_writable(&self) -> Result<()> {
-        let path = self.volumes.root().join(PROBE);
-        let disk = &self.host.disk;
-        let made = async { disk.create_file(&path).await.and(disk.remove_file(&path).await) };
-        made.await.map_err(|source| VolumeError::Unhealthy { source })
+        self.volumes.check_writable().await
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 use crate::capability::{FsType, Mode};
 use crate::id::{GroupId, SnapshotId, VolumeId};
+pub use crate::shelf::Phase;
 use crate::shelf::Record;
 use crate::shelf::found::Image;
 
@@ -160,16 +161,6 @@ impl Record for GroupRecord {
     fn version(&self) -> u32 {
         self.version
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Phase {
-    /// The image may be missing; a repeat of the call completes it.
-    Creating,
-    Ready,
-    /// The image may be gone; a repeat of the call, or a restart, completes it.
-    Deleting,
 }
 
 /// What the volume was created for.

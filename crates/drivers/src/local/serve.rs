@@ -1,6 +1,5 @@
 //! The sockets: one per node, each with every service.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,20 +17,7 @@ use super::controller::ControllerService;
 use super::driver::Driver;
 use super::identity::IdentityService;
 use super::node::NodeService;
-use crate::error::VolumeError;
-use crate::serve::accepted;
-
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    #[error("open the volume pool")]
-    Pool(#[source] VolumeError),
-    #[error("listen on `{path}`")]
-    Listen { path: PathBuf, source: io::Error },
-    #[error("serve the CSI socket")]
-    Serve(#[from] tonic::transport::Error),
-    #[error("socket stopped accepting connections")]
-    Closed,
-}
+use crate::serve::{RunError, accepted};
 
 /// Serves the driver until `stop`, then lets running operations end.
 pub async fn run(

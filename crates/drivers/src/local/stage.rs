@@ -17,6 +17,7 @@ use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
 use crate::place;
+use crate::targets;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -176,7 +177,7 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     let want = Undo { path, ..want };
     let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
     let Some((have, id)) = known else {
-        return target::refuse_mounted(driver, &want).await;
+        return targets::refuse_mounted(&driver.host, &want).await;
     };
     let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
     let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bowline_host::disk::Kind;
 use bowline_host::kernel::Mount;
 
 use super::config::NamedNode;
@@ -16,12 +15,9 @@ use super::stage;
 use crate::capability::Mode;
 use crate::error::{During, VolumeError};
 use crate::place;
+use crate::targets::{self, TARGET_MODE};
 
 type Result<T> = std::result::Result<T, VolumeError>;
-
-/// Most mounts ever taken off one path; more means that something keeps adding them.
-const STACK_MAX: usize = 16;
-pub const TARGET_MODE: u32 = 0o750;
 
 pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume) -> Result<()> {
     let target = place::to_use(&driver.host, &driver.config.pool, &want.target, "target_path").await?;
@@ -56,10 +52,7 @@ async fn bind(driver: &Driver, source: &Path, target: &Path, read_only: bool) ->
     driver.point("local.node-publish.before-bind");
     let bound = driver.host.kernel.bind(source, target, read_only).await.during("bind to target");
     if bound.is_err() {
-        // Nobody unpublishes what was never published, so the path would stay.
-        if let Err(error) = remove_target(driver, target).await {
-            tracing::warn!(error = crate::error::chain(&error), "target stays after a failed bind");
-        }
+        targets::remove_unused(&driver.host, target).await;
     }
     driver.point("local.node-publish.after-bind");
     bound
@@ -78,61 +71,24 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
             let seen = Seen::glance(&driver.host, &driver.pool.image(&id), BTreeSet::new()).await?;
             unmount_all(driver, &seen, &want.path).await?;
         }
-        None => refuse_mounted(driver, &want).await?,
+        None => targets::refuse_mounted(&driver.host, &want).await?,
     }
     driver.point("local.node-unpublish.before-remove");
-    remove_target(driver, &want.path).await?;
+    targets::remove(&driver.host, &want.path).await?;
     driver.point("local.node-unpublish.after-remove");
     Ok(())
 }
 
-/// Unmounts until nothing of this volume shows at the path. Two racing binds may have stacked there; a mount
-/// that is not this volume's is somebody else's to remove.
+/// Unmounts until nothing of this volume shows at the path.
 pub async fn unmount_all(driver: &Driver, seen: &Seen, path: &Path) -> Result<()> {
-    let kernel = &driver.host.kernel;
-    for _ in 0..STACK_MAX {
-        match kernel.mount_at(path).await.during("look for a mount")? {
-            None => return Ok(()),
-            Some(mount) if seen.owner(&mount) == Owner::Foreign && !is_stale(driver, &mount).await? => {
-                return Err(foreign(path));
-            }
-            Some(_) => kernel.unmount(path).await.during("unmount")?,
+    let ours = |mount: &Mount| seen.owner(mount) != Owner::Foreign;
+    match targets::unmount_all(&driver.host, path, ours).await {
+        // A device that was detached behind our back belongs to no volume any more, but what shows it has to go.
+        Err(VolumeError::Foreign { .. }) => {
+            let loops = driver.host.kernel.loops().await.during("list loop devices")?;
+            let ours_or_stale = |mount: &Mount| ours(mount) || mounts::is_stale(mount, &loops);
+            targets::unmount_all(&driver.host, path, ours_or_stale).await
         }
-        driver.point("local.unmount.after");
-    }
-    Err(VolumeError::Foreign { path: path.to_owned(), what: "mounted again and again" })
-}
-
-/// A device that was detached behind our back belongs to no volume any more, but what shows it has to go.
-async fn is_stale(driver: &Driver, mount: &Mount) -> Result<bool> {
-    let loops = driver.host.kernel.loops().await.during("list loop devices")?;
-    Ok(mounts::is_stale(mount, &loops))
-}
-
-/// For volumes this driver does not know: done when nothing is there, refused when something is, since it
-/// cannot be ours to unmount.
-pub async fn refuse_mounted(driver: &Driver, want: &Undo) -> Result<()> {
-    match driver.host.kernel.mount_at(&want.path).await.during("look for a mount")? {
-        Some(_) => Err(VolumeError::NotFound { id: want.asked.clone() }),
-        None => Ok(()),
-    }
-}
-
-fn foreign(path: &Path) -> VolumeError {
-    VolumeError::Foreign { path: path.to_owned(), what: "a mount point of something else" }
-}
-
-/// Removes an empty directory or an empty file. Anything else holds data that is not ours to delete.
-pub async fn remove_target(driver: &Driver, path: &Path) -> Result<()> {
-    let disk = &driver.host.disk;
-    match disk.kind(path).await.during("look at target")? {
-        None => Ok(()),
-        Some(Kind::Dir) => disk.remove_dir(path).await.during("remove target directory"),
-        Some(Kind::File) if disk.length(path).await.during("look at target")? == 0 => {
-            disk.remove_file(path).await.during("remove target file")
-        }
-        Some(Kind::File | Kind::Symlink | Kind::Socket | Kind::BlockDevice | Kind::Other) => {
-            Err(VolumeError::Foreign { path: path.to_owned(), what: "not a target this driver makes" })
-        }
+        done => done,
     }
 }

@@ -13,9 +13,10 @@ use crate::filesystem;
 use crate::journey::{Answer, Caller, NODE, Scratch, wait_for};
 
 /// Names the directory of the driver that `driver_process` shall run.
-const DIRECTORY: &str = "BOWLINE_TEST_DIRECTORY";
+pub const DIRECTORY: &str = "BOWLINE_TEST_DIRECTORY";
+pub const PROGRAM: &str = "crash::driver_process";
 /// More failpoints than a journey has.
-const HITS_MAX: u64 = 500;
+pub const HITS_MAX: u64 = 500;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -75,9 +76,10 @@ async fn perform(caller: &Caller, step: Step) -> Answer {
 pub struct Process(Child);
 
 impl Process {
-    pub async fn start(scratch: &Scratch, failpoints: &str) -> Self {
+    /// `program` is the test that serves when it finds [`DIRECTORY`].
+    pub async fn start(program: &str, scratch: &Scratch, failpoints: &str) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "crash::driver_process"])
+            .args(["--exact", program])
             .env(DIRECTORY, scratch.path(""))
             .env(ENVIRONMENT, failpoints)
             .stdout(Stdio::null())
@@ -117,14 +119,14 @@ async fn driver_process() {
 /// Runs a journey whose driver dies at the n-th failpoint. Returns whether it died.
 async fn survives(hit: u64) -> bool {
     let scratch = Scratch::new();
-    let mut process = Process::start(&scratch, &hit.to_string()).await;
+    let mut process = Process::start(PROGRAM, &scratch, &hit.to_string()).await;
     let caller = Caller::new(&scratch, filesystem("ext4"), Mode::SingleNodeWriter);
     let mut died = false;
     for step in JOURNEY {
         if let Err(status) = perform(&caller, step).await {
             assert!(!died && process.is_dead(), "hit {hit}: {step:?}: {status}");
             died = true;
-            process = Process::start(&scratch, "off").await;
+            process = Process::start(PROGRAM, &scratch, "off").await;
             perform(&caller, step).await.unwrap_or_else(|s| panic!("hit {hit}: {step:?} again: {s}"));
         }
     }

@@ -41,11 +41,15 @@ impl Scratch {
         self.0.path().join(name)
     }
 
+    pub fn assert_unmounted(&self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&text(self.0.path())), "a mount is left");
+    }
+
     /// Neither mounts, loop devices nor files of this directory are left.
     pub fn assert_clean(&self) {
-        let here = self.0.path().to_string_lossy().into_owned();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        assert!(!mounts.contains(&here), "a mount is left");
+        self.assert_unmounted();
+        let here = text(self.0.path());
         for device in fs::read_dir("/sys/block").unwrap() {
             let backing = device.unwrap().path().join("loop/backing_file");
             let backing = fs::read_to_string(backing).unwrap_or_default();
@@ -96,6 +100,14 @@ pub async fn wait_for(socket: &Path) {
     panic!("nobody serves {}", socket.display());
 }
 
+pub fn connect(socket: PathBuf) -> Channel {
+    let connector = tower::service_fn(move |_| {
+        let socket = socket.clone();
+        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+    });
+    Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)
+}
+
 pub struct Caller {
     channel: Channel,
     capability: csi::VolumeCapability,
@@ -109,13 +121,8 @@ pub type Answer = Result<(), Status>;
 
 impl Caller {
     pub fn new(scratch: &Scratch, access: AccessType, mode: Mode) -> Self {
-        let socket = scratch.path("csi.sock");
-        let connector = tower::service_fn(move |_| {
-            let socket = socket.clone();
-            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-        });
         Self {
-            channel: Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector),
+            channel: connect(scratch.path("csi.sock")),
             capability: csi::VolumeCapability {
                 access_type: Some(access),
                 access_mode: Some(AccessMode { mode: mode.into() }),

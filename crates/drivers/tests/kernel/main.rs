@@ -5,6 +5,8 @@ mod crash;
 mod journey;
 mod resizing;
 mod settings;
+mod share;
+mod share_crash;
 mod sizes;
 mod stats;
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 
-use crate::crash::Process;
+use crate::crash::{PROGRAM, Process};
 use crate::filesystem;
 use crate::journey::{Answer, Caller, Scratch};
 use crate::settings::modify;
@@ -80,7 +80,7 @@ async fn perform(caller: &Caller, step: Step, fs_type: &str) -> Answer {
 /// Runs a journey whose driver dies at the failpoint. Returns whether it died.
 async fn survives(failpoint: &str, fs_type: &str) -> bool {
     let scratch = Scratch::new();
-    let mut process = Process::start(&scratch, failpoint).await;
+    let mut process = Process::start(PROGRAM, &scratch, failpoint).await;
     let mut caller = Caller::new(&scratch, filesystem(fs_type), Mode::SingleNodeWriter);
     caller.size = 300 * MIB;
     let mut died = false;
@@ -88,7 +88,7 @@ async fn survives(failpoint: &str, fs_type: &str) -> bool {
         if let Err(status) = perform(&caller, step, fs_type).await {
             assert!(!died && process.is_dead(), "{failpoint} {fs_type}: {step:?}: {status}");
             died = true;
-            process = Process::start(&scratch, "off").await;
+            process = Process::start(PROGRAM, &scratch, "off").await;
             let again = perform(&caller, step, fs_type).await;
             again.unwrap_or_else(|status| panic!("{failpoint} {fs_type}: {step:?} again: {status}"));
         }

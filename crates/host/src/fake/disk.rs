@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::file::BLOCK;
 use super::tree::{FsId, Node};
 use super::{FakeHost, blocks};
-use crate::disk::{Disk, Extent, Kind, Lock, Space, is_unfinished};
+use crate::disk::{Disk, Extent, Kind, Lock, Owner, Space, is_unfinished};
 
 /// Larger sparse files cannot be read whole: a test that tries has lost its way.
 const READ_MAX: u64 = 64 << 20;
@@ -41,6 +41,12 @@ impl Disk for FakeHost {
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
         ancestors.reverse();
         ancestors.into_iter().try_for_each(|ancestor| world.create_dir(ancestor))
+    }
+
+    async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("create_owned_dir")?;
+        world.create_owned_dir(path, owner)
     }
 
     async fn create_file(&self, path: &Path) -> io::Result<()> {
@@ -80,6 +86,12 @@ impl Disk for FakeHost {
         let mut world = self.world();
         world.check_io("remove_dir")?;
         world.remove_dir(path)
+    }
+
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("remove_tree")?;
+        world.remove_tree(path)
     }
 
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {

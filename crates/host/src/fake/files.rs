@@ -156,6 +156,7 @@ impl World {
         let rest = path.strip_prefix(&source.inner).unwrap_or(Path::new(""));
         let inner = if rest.as_os_str().is_empty() { target.inner.clone() } else { target.inner.join(rest) };
         let group = self.tree.groups.get(&(source.fs, path.into())).copied();
+        let owner = self.tree.owners.get(&(source.fs, path.into())).copied();
         let Some(node) = self.tree.remove(&Place { inner: path.into(), ..source.clone() }) else {
             return Ok(());
         };
@@ -165,6 +166,9 @@ impl World {
             }
         }
         self.tree.insert(&Place { inner: inner.clone(), ..target.clone() }, node)?;
+        if let Some(owner) = owner {
+            self.tree.owners.insert((target.fs, inner.clone()), owner);
+        }
         if let Some(group) = group {
             self.tree.groups.insert((target.fs, inner), group);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{FakeHost, loops, mounts, net};
 use crate::Clock;
 use crate::containers::State;
-use crate::disk::Space;
+use crate::disk::{Owner, Space};
 use crate::kernel::{Content, Mount, Queue};
 
 impl FakeHost {
@@ -72,6 +72,13 @@ impl FakeHost {
     pub fn queue(&self, device: &Path) -> Option<Queue> {
         let world = self.world();
         world.loops.get(&world.loop_number(device)?).map(|attached| attached.queue)
+    }
+
+    /// The owner that a directory was created with by [`Disk::create_owned_dir`](crate::Disk::create_owned_dir).
+    pub fn owner(&self, path: &Path) -> Option<Owner> {
+        let world = self.world();
+        let place = world.tree.place(path).ok()?;
+        world.tree.owners.get(&(place.fs, place.inner)).copied()
     }
 
     /// The group that a file or directory was given by [`Disk::set_group`](crate::Disk::set_group).

@@ -17,6 +17,7 @@ mod loops;
 mod mounts;
 mod net;
 mod tree;
+mod trees;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

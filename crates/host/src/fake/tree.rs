@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::file::File;
 use super::mounts::Table;
-use crate::disk::{Kind, Space};
+use crate::disk::{Kind, Owner, Space};
 use crate::kernel::Content;
 
 /// How many symbolic links a path may pass, as on Linux.
@@ -79,6 +79,8 @@ pub(super) struct Tree {
     pub table: Table,
     /// Groups that files and directories were given.
     pub groups: BTreeMap<(FsId, PathBuf), u32>,
+    /// Owners that directories were created with.
+    pub owners: BTreeMap<(FsId, PathBuf), Owner>,
     pub frozen: BTreeSet<FsId>,
     /// Room on the machine's own disk.
     pub space: Space,
@@ -97,6 +99,7 @@ impl Default for Tree {
             images: BTreeMap::new(),
             table: Table::default(),
             groups: BTreeMap::new(),
+            owners: BTreeMap::new(),
             frozen: BTreeSet::new(),
             space: ROOT_SPACE,
             read_only: false,
@@ -194,18 +197,18 @@ impl Tree {
 
     pub fn remove(&mut self, place: &Place) -> Option<Node> {
         self.groups.remove(&(place.fs, place.inner.clone()));
+        self.owners.remove(&(place.fs, place.inner.clone()));
         self.systems.get_mut(&place.fs)?.remove(&place.inner)
     }
 
     /// Everything directly inside a directory.
     pub fn children(&self, place: &Place) -> Vec<PathBuf> {
-        let Some(nodes) = self.systems.get(&place.fs) else { return Vec::new() };
-        let below = nodes.range(place.inner.clone()..).map(|(path, _)| path);
-        let below = below.take_while(|path| path.starts_with(&place.inner));
-        below.filter(|path| path.parent() == Some(&place.inner)).cloned().collect()
+        let mut below = self.at_and_below(place);
+        below.retain(|path| path.parent() == Some(&place.inner));
+        below
     }
 
-    /// Everything at a place and below it.
+    /// Everything at a place and below it, parents before their children.
     pub fn at_and_below(&self, place: &Place) -> Vec<PathBuf> {
         let Some(nodes) = self.systems.get(&place.fs) else { return Vec::new() };
         let below = nodes.range(place.inner.clone()..).map(|(path, _)| path);

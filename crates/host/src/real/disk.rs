@@ -11,8 +11,8 @@ use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
 use super::replace::{Replacer, sync_parent};
-use super::{blocking, changed, extents, group, labels, lock};
-use crate::disk::{Disk, Extent, Kind, Lock, Space, is_unfinished};
+use super::{blocking, changed, extents, group, labels, lock, owned, trees};
+use crate::disk::{Disk, Extent, Kind, Lock, Owner, Space, is_unfinished};
 
 /// Images and mount points of single files: nobody but the owner.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -207,6 +207,10 @@ impl Disk for RealDisk {
         with(path, move |path| create_dir_all(&path, mode)).await
     }
 
+    async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        with(path, move |path| owned::create_dir(&path, owner)).await
+    }
+
     async fn create_file(&self, path: &Path) -> io::Result<()> {
         with(path, |path| create_file(&path).map(drop)).await
     }
@@ -234,6 +238,10 @@ impl Disk for RealDisk {
 
     async fn remove_dir(&self, path: &Path) -> io::Result<()> {
         with(path, |path| remove_dir(&path)).await
+    }
+
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        with(path, |path| trees::remove(&path)).await
     }
 
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {

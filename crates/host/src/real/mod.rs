@@ -23,6 +23,7 @@ mod machine;
 mod mountinfo;
 mod mounts;
 mod net;
+mod owned;
 mod probe;
 mod process;
 mod random;
@@ -33,6 +34,7 @@ mod rootfs;
 pub mod shim;
 mod skeleton;
 mod tools;
+mod trees;
 mod watch;
 
 use std::io;

@@ -16,4 +16,5 @@ mod journey;
 mod kernel;
 mod names;
 mod net;
+mod trees;
 mod world;

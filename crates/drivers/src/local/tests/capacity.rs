@@ -7,8 +7,8 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::doors::Fault;
 use super::world::{MIB, World, code, config, create, mount, mount_as};
+use crate::doors::Fault;
 use crate::local::LocalConfig;
 
 fn limits(capacity: i64, over_provisioning: u32) -> LocalConfig {

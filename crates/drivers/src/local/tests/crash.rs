@@ -2,8 +2,8 @@
 
 use tonic::Status;
 
-use super::doors::Fault;
 use super::world::{Answer, World, block, create, mount, target};
+use crate::doors::Fault;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {

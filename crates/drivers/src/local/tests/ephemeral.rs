@@ -4,10 +4,10 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::doors::Fault;
 use super::world::{
     Answer, World, attach, block, code, create, mount, mount_as, mount_with, publish, stage, target, text,
 };
+use crate::doors::Fault;
 
 type Publish = csi::NodePublishVolumeRequest;
 

@@ -87,7 +87,7 @@ async fn a_group_that_cannot_be_given_leaves_nothing_mounted() {
 /// Dying between mount and group leaves a mount that looks staged; the repeat still gives the group.
 #[tokio::test(start_paused = true)]
 async fn a_crash_before_the_group() {
-    use super::doors::Fault;
+    use crate::doors::Fault;
     let mut number = 1;
     loop {
         let world = World::new().await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::doors::Fault;
 use super::world::{Answer, MIB, World, code, mount};
+use crate::doors::Fault;
 
 /// Every call of a journey that changes something, in order.
 #[derive(Debug, Clone, Copy)]

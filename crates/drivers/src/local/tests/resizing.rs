@@ -5,8 +5,8 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Status;
 
-use super::doors::Fault;
 use super::world::{Answer, MIB, World, block, create, mount_as, target};
+use crate::doors::Fault;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {

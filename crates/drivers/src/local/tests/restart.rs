@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::world::{World, block, code, mount, staging, target};
-use crate::local::{LocalConfig, RunError, run};
+use crate::RunError;
+use crate::local::{LocalConfig, run};
 
 #[tokio::test]
 async fn mounts_and_devices_are_adopted() {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::doors::{Fault, Faults, faulty};
+use crate::doors::{Fault, Faults, faulty};
 use crate::local::{LocalConfig, NamedNode, TOPOLOGY_KEY, run};
 
 pub const NODE: &str = "node-1";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bowline_host::disk::{Disk, Extent, Kind, Lock, Space};
+use bowline_host::disk::{Disk, Extent, Kind, Lock, Owner, Space};
 use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
 use bowline_host::{Host, kernel};
 use tokio::sync::{Notify, watch};
@@ -137,6 +137,9 @@ impl Disk for Door {
     async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.create_dir_all(path, mode)).await
     }
+    async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.create_owned_dir(path, owner)).await
+    }
     async fn create_file(&self, path: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.create_file(path)).await
     }
@@ -154,6 +157,9 @@ impl Disk for Door {
     }
     async fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.remove_dir(path)).await
+    }
+    async fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.remove_tree(path)).await
     }
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.symlink(target, link)).await

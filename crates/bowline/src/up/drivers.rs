@@ -1,0 +1,79 @@
+//! The CSI drivers, each on its socket below the kubelet's directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bowline_drivers::local::{self, LocalConfig};
+use bowline_drivers::share::{self, ShareConfig};
+use bowline_host::Host;
+use bowline_machinery::RunError;
+use bowline_roles::crew::Crew;
+use bowline_roles::embedded::Driver;
+use tokio_util::sync::CancellationToken;
+
+use super::Config;
+use super::running::chain;
+
+/// The running drivers. They outlive the roles, which need them to take volumes down.
+pub struct Drivers {
+    settings: Vec<Driver>,
+    crew: Crew,
+    stop: CancellationToken,
+}
+
+impl Drivers {
+    pub async fn start(config: &Config, host: &Host) -> Result<Self> {
+        let (pool, node) = (config.pool(), config.node_name.clone());
+        let local_config = LocalConfig::new(pool.clone(), node.clone())?;
+        let share_config = ShareConfig::new(pool, node)?;
+        let mut drivers =
+            Self { settings: Vec::new(), crew: Crew::default(), stop: CancellationToken::new() };
+
+        let socket = drivers.add(config, host, local::NAME, true).await?;
+        let (own, stop) = (host.clone(), drivers.stop.clone());
+        drivers.run(local::NAME, async move { local::run(own, local_config, &socket, stop).await });
+
+        let socket = drivers.add(config, host, share::NAME, false).await?;
+        let (own, stop) = (host.clone(), drivers.stop.clone());
+        drivers.run(share::NAME, async move { share::run(own, share_config, &socket, stop).await });
+        Ok(drivers)
+    }
+
+    /// Prepares the place of a driver's socket.
+    async fn add(&mut self, config: &Config, host: &Host, name: &str, attaches: bool) -> Result<PathBuf> {
+        let socket = config.driver_socket(name);
+        if let Some(folder) = socket.parent() {
+            let made = host.disk.create_dir_all(folder, 0o750).await;
+            made.with_context(|| format!("create `{}`", folder.display()))?;
+        }
+        self.settings.push(Driver { name: name.to_owned(), socket: socket.clone(), attaches });
+        Ok(socket)
+    }
+
+    fn run(
+        &self,
+        name: &'static str,
+        driver: impl Future<Output = Result<(), bowline_drivers::RunError>> + Send + 'static,
+    ) {
+        let ended =
+            move |failure| RunError::Refused(format!("the CSI driver {name} ended: {}", chain(&failure)));
+        self.crew.run(async move { driver.await.map_err(ended) });
+    }
+
+    /// What the roles have to know of them.
+    pub fn settings(&self) -> Vec<Driver> {
+        self.settings.clone()
+    }
+
+    /// Resolves when a driver has ended by itself.
+    pub async fn failed(&self) -> Arc<RunError> {
+        self.crew.failed().await
+    }
+
+    /// Lets running operations end. A failure was told by [`Drivers::failed`] already.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let _ = self.crew.finished().await;
+    }
+}

@@ -1,0 +1,51 @@
+//! The Identity service.
+
+use std::sync::Arc;
+
+use bowline_proto::csi::v1::identity_server::Identity;
+use bowline_proto::csi::v1::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
+use bowline_proto::csi::v1::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::NAME;
+use super::driver::Driver;
+
+pub struct IdentityService(pub Arc<Driver>);
+
+#[tonic::async_trait]
+impl Identity for IdentityService {
+    #[tracing::instrument(name = "csi.GetPluginInfo", skip_all)]
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        let vendor_version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Response::new(GetPluginInfoResponse {
+            name: NAME.to_owned(),
+            vendor_version,
+            ..Default::default()
+        }))
+    }
+
+    #[tracing::instrument(name = "csi.GetPluginCapabilities", skip_all)]
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let controller = Type::Service(Service { r#type: service::Type::ControllerService.into() });
+        let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
+        let capability = |kind| PluginCapability { r#type: Some(kind) };
+        Ok(Response::new(GetPluginCapabilitiesResponse {
+            capabilities: vec![capability(controller), capability(Type::VolumeExpansion(online))],
+        }))
+    }
+
+    #[tracing::instrument(name = "csi.Probe", skip_all)]
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        self.0.shares.check_writable().await?;
+        Ok(Response::new(ProbeResponse { ready: Some(true) }))
+    }
+}

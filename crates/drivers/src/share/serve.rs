@@ -1,0 +1,40 @@
+//! The socket with every service.
+
+use std::path::Path;
+
+use bowline_host::Host;
+use bowline_proto::csi::v1::controller_server::ControllerServer;
+use bowline_proto::csi::v1::identity_server::IdentityServer;
+use bowline_proto::csi::v1::node_server::NodeServer;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+
+use super::config::ShareConfig;
+use super::controller::ControllerService;
+use super::driver::Driver;
+use super::identity::IdentityService;
+use super::node::NodeService;
+use super::provision::finish_deletions;
+use crate::serve::{RunError, accepted};
+
+/// Serves the driver until `stop`, then lets running operations end.
+pub async fn run(
+    host: Host,
+    config: ShareConfig,
+    endpoint: &Path,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let driver = Driver::open(host, config).await.map_err(RunError::Pool)?;
+    let listener = driver.host.net.listen(endpoint).await;
+    let listener = listener.map_err(|source| RunError::Listen { path: endpoint.to_owned(), source })?;
+    tracing::info!(endpoint = %endpoint.display(), node = driver.config.node_id, "serving");
+    let served = Server::builder()
+        .add_service(IdentityServer::new(IdentityService(driver.clone())))
+        .add_service(ControllerServer::new(ControllerService(driver.clone())))
+        .add_service(NodeServer::new(NodeService(driver.clone())))
+        .serve_with_incoming_shutdown(accepted(listener), stop.cancelled());
+    let (served, _) = tokio::join!(served, stop.run_until_cancelled(finish_deletions(driver.clone())));
+    driver.work.settle().await;
+    served?;
+    if stop.is_cancelled() { Ok(()) } else { Err(RunError::Closed) }
+}

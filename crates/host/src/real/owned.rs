@@ -1,0 +1,25 @@
+//! Directories that belong to somebody else.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::replace::sync_parent;
+use crate::disk::Owner;
+
+pub(super) fn create_dir(path: &Path, owner: Owner) -> io::Result<()> {
+    // Nobody else gets in before the owner is set.
+    match mkdirat(CWD, path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = openat(CWD, path, flags, Mode::empty())?;
+    // The mode comes last, because a change of owner clears parts of it.
+    fchown(&dir, owner.uid.map(Uid::from_raw), owner.gid.map(Gid::from_raw))?;
+    fchmod(&dir, Mode::from_raw_mode(owner.mode))?;
+    fsync(&dir)?;
+    sync_parent(path)
+}
