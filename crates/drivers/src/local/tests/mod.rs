@@ -10,6 +10,7 @@ mod doors;
 mod ephemeral;
 mod filesystems;
 mod formatting;
+mod fuzz;
 mod group;
 mod lost_answers;
 mod nodes;
