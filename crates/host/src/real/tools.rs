@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
-use super::{blocking, blocking_kernel, ext4, mounts};
+use super::{blocking, blocking_kernel, ext4, filesystems, mounts};
 use crate::kernel::{KernelError, Result};
 
 /// Where system programs live, whatever the PATH of this process is.
@@ -78,9 +78,11 @@ pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
         Verdict::Repaired => {
             tracing::warn!(device = %device.display(), "errors were repaired: {}", complaint(&output));
         }
-        Verdict::Broken | Verdict::NotChecked => {
+        broken @ (Verdict::Broken | Verdict::NotChecked) => {
             let what = format!("{program} `{}`", device.display());
-            return Err(KernelError::other(what, complaint(&output)));
+            // As the kernel would say it when mounting.
+            let errno = (broken == Verdict::Broken).then_some(nix::libc::EUCLEAN);
+            return Err(KernelError { what, why: complaint(&output), errno });
         }
     }
     Ok(())
@@ -133,12 +135,19 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
 }
 
 /// Two btrfs filesystems with one identity are one to the kernel, which may refuse the second or, worse, mix them
-/// up. An interrupted change is finished by the next one.
+/// up. An interrupted change is finished by the next one. The log does not survive a change, and without it the
+/// kernel would refuse the filesystem, so what is in it is written to its place before.
 pub(super) async fn renew_identity(device: &Path, fs_type: &str) -> Result<()> {
     if fs_type != "btrfs" {
         return Ok(());
     }
     let what = format!("give the btrfs on `{}` a new identity", device.display());
+    let path = device.to_path_buf();
+    blocking_kernel(move || match filesystems::btrfs_has_log(&path)? {
+        true => mounts::mount_unseen(&path, "btrfs"),
+        false => Ok(()),
+    })
+    .await?;
     run_checked(&what, "btrfstune", &["-f", "-u", &device.to_string_lossy()]).await
 }
 

@@ -188,10 +188,12 @@ async fn damage_is_for_a_person_to_repair() {
     let world = World::new().await;
     world.staged("v", mount()).await;
     world.unstage("v").await.unwrap();
-    world.machine.fail_next("mount", 117);
-    let damaged = world.stage("v", mount()).await.unwrap_err();
-    assert_eq!(damaged.code(), Code::DataLoss);
-    let run = "run `e2fsck -f /var/lib/pool/volumes/v/disk.img`";
-    assert!(damaged.message().contains("volume `v`") && damaged.message().contains(run), "{damaged}");
-    assert_eq!(world.machine.loops(), [], "free to be repaired");
+    for found_by in ["check_filesystem", "mount"] {
+        world.machine.fail_next(found_by, 117);
+        let damaged = world.stage("v", mount()).await.unwrap_err();
+        assert_eq!(damaged.code(), Code::DataLoss, "{found_by}");
+        let run = "run `e2fsck -f /var/lib/pool/volumes/v/disk.img`";
+        assert!(damaged.message().contains("volume `v`") && damaged.message().contains(run), "{damaged}");
+        assert_eq!(world.machine.loops(), [], "free to be repaired");
+    }
 }
