@@ -148,7 +148,7 @@ impl Volume {
     pub fn options(path: &Path) -> String {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let path = text(path);
-        let line = table.lines().rev().find(|line| line.split(' ').nth(4) == Some(&path)).expect("mounted");
+        let line = table.lines().rev().find(|line| line.split(' ').nth(4) == Some(&path)).unwrap();
         let options = line.split(' ').nth(5).unwrap();
         format!("{options},{}", line.rsplit(' ').next().unwrap())
     }
