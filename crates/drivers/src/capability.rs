@@ -100,8 +100,13 @@ impl Mode {
 pub struct MountFlags(pub Vec<String>);
 
 impl MountFlags {
+    /// Of contradicting words the last one counts, as it does for mount(8).
     pub fn read_only(&self) -> bool {
-        self.0.iter().flat_map(|flag| flag.split(',')).any(|word| word == "ro")
+        self.words().filter(|word| matches!(*word, "ro" | "rw")).last() == Some("ro")
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|flag| flag.split(','))
     }
 }
 
@@ -131,6 +136,10 @@ pub struct Capability {
 /// Words that change what a mount is instead of how it behaves.
 const FORBIDDEN_FLAGS: [&str; 10] =
     ["bind", "rbind", "move", "remount", "shared", "rshared", "slave", "rslave", "private", "rprivate"];
+
+/// Words that bring another device or file into the mount.
+const OTHER_DEVICES: [&str; 8] =
+    ["device", "journal_dev", "journal_path", "logdev", "rtdev", "loop", "offset", "sizelimit"];
 
 impl Capability {
     pub fn parse(wire: &VolumeCapability) -> Result<Self, VolumeError> {
@@ -180,13 +189,17 @@ impl Capability {
 }
 
 fn parse_mount(mount: &MountVolume) -> Result<AccessType, VolumeError> {
-    let mut words = mount.mount_flags.iter().flat_map(|flag| flag.split(','));
-    if words.any(|word| word.contains('\0') || FORBIDDEN_FLAGS.contains(&word)) {
+    let flags = MountFlags(mount.mount_flags.clone());
+    if flags.words().any(|word| word.contains('\0') || FORBIDDEN_FLAGS.contains(&word)) {
         return Err(VolumeError::Unsupported { why: "a mount flag that rearranges mounts".into() });
+    }
+    let names_other = |word: &str| OTHER_DEVICES.contains(&word.split('=').next().unwrap_or(word));
+    if flags.words().any(names_other) {
+        return Err(VolumeError::Unsupported { why: "a mount flag that names another device".into() });
     }
     let fs = FsType::parse(&mount.fs_type)?;
     let group = parse_group(&mount.volume_mount_group)?;
-    Ok(AccessType::Mount { fs, flags: MountFlags(mount.mount_flags.clone()), group })
+    Ok(AccessType::Mount { fs, flags, group })
 }
 
 /// A decimal number and nothing else. The highest one means "no group" to the kernel.
@@ -248,6 +261,28 @@ mod tests {
             }
         }
         assert_eq!(mount("7", &["noatime,ro"]).map(|capability| capability.group()).ok(), Some(None));
+    }
+
+    #[test]
+    fn flags_read() {
+        let table: [(&[&str], Option<bool>); 12] = [
+            (&[], Some(false)),
+            (&["noatime", "discard"], Some(false)),
+            (&["noatime,ro"], Some(true)),
+            (&["ro", "rw"], Some(false)),
+            (&["rw", "ro"], Some(true)),
+            (&["bind"], None),
+            (&["noatime,remount"], None),
+            (&["device=/dev/sda"], None),
+            (&["logdev=/dev/sda"], None),
+            (&["ro,journal_path=/dev/sda"], None),
+            (&["loop"], None),
+            (&["a\0b"], None),
+        ];
+        for (flags, expected) in table {
+            let read_only = mount("", flags).map(|capability| capability.read_only());
+            assert_eq!(read_only.ok(), expected, "{flags:?}");
+        }
     }
 
     #[test]

@@ -72,9 +72,7 @@ impl Preparing<'_> {
         save(self.driver, self.id, &record, VolumeRecord { contents, ..record.clone() }).await?;
         if !self.read_only {
             let checked = self.driver.host.kernel.check_filesystem(&device, self.fs.as_str()).await;
-            // Without an errno it is the verdict of the program, not a failure to run it.
-            let broken = |error: &KernelError| error.errno.is_none();
-            judge(self.driver, self.id, self.fs, checked, broken, "check filesystem")?;
+            judge(self.driver, self.id, self.fs, checked, "check filesystem")?;
         }
         Ok(device)
     }
@@ -147,8 +145,7 @@ pub async fn mount(
         options.push("nouuid".into());
     }
     let mounted = driver.host.kernel.mount(device, path, fs.as_str(), &options).await;
-    let broken = |error: &KernelError| error.errno.is_some_and(|errno| BROKEN.contains(&errno));
-    judge(driver, id, fs, mounted, broken, "mount filesystem")
+    judge(driver, id, fs, mounted, "mount filesystem")
 }
 
 /// Tells a broken filesystem, which a person has to repair, from a failure.
@@ -157,10 +154,9 @@ fn judge(
     id: &VolumeId,
     fs: FsType,
     done: std::result::Result<(), KernelError>,
-    broken: impl Fn(&KernelError) -> bool,
     what: &'static str,
 ) -> Result<()> {
-    done.map_err(|source| match broken(&source) {
+    done.map_err(|source| match source.errno.is_some_and(|errno| BROKEN.contains(&errno)) {
         true => VolumeError::Damaged {
             id: id.clone(),
             fs: fs.as_str(),

@@ -166,6 +166,37 @@ async fn an_identity_is_renewed_until_it_is() {
     assert_eq!(world.machine.mounts().len(), 2);
 }
 
+/// Dying at any effect of a copy's first staging leaves one that the next staging completes.
+#[tokio::test(start_paused = true)]
+async fn a_crash_before_a_copy_is_mounted() {
+    use crate::doors::Fault;
+    for kind in [Fault::DieBefore, Fault::DieAfter] {
+        let mut number = 1;
+        loop {
+            let world = World::new().await;
+            let capability = || mount_as("btrfs", Mode::SingleNodeWriter);
+            world.staged("origin", capability()).await;
+            world.controller().create_volume(create("copy", capability())).await.unwrap();
+            world.attach("copy", capability()).await.unwrap();
+            let world = copy(world, FsType::Btrfs).await.restart_with(kind(number)).await;
+            let died = tokio::select! {
+                biased;
+                () = world.faults.died.notified() => true,
+                answer = world.stage("copy", capability()) => { answer.unwrap(); false }
+            };
+            let world = world.restart().await;
+            world.stage("copy", capability()).await.unwrap();
+            assert_eq!(world.machine.mounts().len(), 2, "{:?}", kind(number));
+            assert_eq!(record(&world, "copy").await.contents, Contents::Formatted(FsType::Btrfs));
+            if !died {
+                break;
+            }
+            number += 1;
+        }
+        assert!(number > 5, "record, attach, identity, record and mount were hit, {number}");
+    }
+}
+
 /// A destroyed superblock leaves bytes that no probe looks at.
 #[tokio::test]
 async fn an_image_with_data_anywhere_is_not_a_new_one() {
@@ -188,10 +219,12 @@ async fn damage_is_for_a_person_to_repair() {
     let world = World::new().await;
     world.staged("v", mount()).await;
     world.unstage("v").await.unwrap();
-    world.machine.fail_next("mount", 117);
-    let damaged = world.stage("v", mount()).await.unwrap_err();
-    assert_eq!(damaged.code(), Code::DataLoss);
-    let run = "run `e2fsck -f /var/lib/pool/volumes/v/disk.img`";
-    assert!(damaged.message().contains("volume `v`") && damaged.message().contains(run), "{damaged}");
-    assert_eq!(world.machine.loops(), [], "free to be repaired");
+    for found_by in ["check_filesystem", "mount"] {
+        world.machine.fail_next(found_by, 117);
+        let damaged = world.stage("v", mount()).await.unwrap_err();
+        assert_eq!(damaged.code(), Code::DataLoss, "{found_by}");
+        let run = "run `e2fsck -f /var/lib/pool/volumes/v/disk.img`";
+        assert!(damaged.message().contains("volume `v`") && damaged.message().contains(run), "{damaged}");
+        assert_eq!(world.machine.loops(), [], "free to be repaired");
+    }
 }
