@@ -72,6 +72,8 @@ mod call {
     nix::ioctl_write_ptr_bad!(set_status, 0x4C04, LoopInfo);
     nix::ioctl_read_bad!(get_status, 0x4C05, LoopInfo);
     nix::ioctl_write_ptr_bad!(configure, 0x4C0A, LoopConfig);
+    nix::ioctl_none_bad!(freeze, nix::request_code_readwrite!(b'X', 119, size_of::<nix::libc::c_int>()));
+    nix::ioctl_none_bad!(thaw, nix::request_code_readwrite!(b'X', 120, size_of::<nix::libc::c_int>()));
 }
 
 /// The number of a free loop device; another process may take it first.
@@ -121,6 +123,18 @@ fn loop_info(device: &File) -> Result<LoopInfo, Errno> {
     // SAFETY: the descriptor is open; LOOP_GET_STATUS64 fills one LoopInfo, which outlives the call.
     unsafe { call::get_status(device.as_raw_fd(), &mut info) }?;
     Ok(info)
+}
+
+/// Writes out and stops the filesystem that holds a file; `EBUSY` when it is stopped already.
+pub(super) fn freeze(file: &File) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open, and FIFREEZE ignores its argument.
+    unsafe { call::freeze(file.as_raw_fd()) }.map(drop)
+}
+
+/// Lets the filesystem that holds a file go on; `EINVAL` when it was not stopped.
+pub(super) fn thaw(file: &File) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open, and FITHAW ignores its argument.
+    unsafe { call::thaw(file.as_raw_fd()) }.map(drop)
 }
 
 /// Makes a mount read-only, with everything below it if `recursive`, and leaves its other options alone.

@@ -108,3 +108,13 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
         _ => Err(KernelError::other(what, format!("nobody knows how to grow `{fs_type}`"))),
     }
 }
+
+/// Two btrfs filesystems with one identity are one to the kernel, which may refuse the second or, worse, mix them
+/// up. An interrupted change is finished by the next one.
+pub(super) async fn renew_identity(device: &Path, fs_type: &str) -> Result<()> {
+    if fs_type != "btrfs" {
+        return Ok(());
+    }
+    let what = format!("give the btrfs on `{}` a new identity", device.display());
+    run_checked(&what, "btrfstune", &["-f", "-u", &device.to_string_lossy()]).await
+}
