@@ -8,5 +8,6 @@ mod fake;
 mod formatting;
 mod journey;
 mod kernel;
+mod moments;
 mod net;
 mod world;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bowline_host::disk::{Disk, Extent, Kind, Lock, Space};
-use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
+use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result, Writes};
 use bowline_host::{Host, kernel};
 use tokio::sync::Notify;
 use tonic::async_trait;
@@ -128,6 +128,9 @@ impl Disk for Door {
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.copy(from, to)).await
     }
+    async fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.reflink(from, to)).await
+    }
     async fn length(&self, path: &Path) -> io::Result<u64> {
         self.faults.look(self.inner.disk.length(path)).await
     }
@@ -234,6 +237,9 @@ impl Kernel for Door {
     }
     async fn flush(&self, device: &Path) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.flush(device)).await
+    }
+    async fn writes(&self, device: &Path) -> Result<Writes> {
+        self.faults.look(self.inner.kernel.writes(device)).await
     }
     async fn device_size(&self, device: &Path) -> Result<u64> {
         self.faults.look(self.inner.kernel.device_size(device)).await
