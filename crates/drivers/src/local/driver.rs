@@ -6,6 +6,7 @@ use bowline_host::Host;
 use tonic::{Response, Status};
 use tracing::Span;
 
+use super::aftermath;
 use super::config::LocalConfig;
 use super::pool::Pool;
 use crate::error::VolumeError;
@@ -24,7 +25,9 @@ pub struct Driver {
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        Ok(Arc::new(Self { host, config, pool, attaching: Default::default(), work: Work::default() }))
+        let driver = Self { host, config, pool, attaching: Default::default(), work: Work::default() };
+        aftermath::settle(&driver).await;
+        Ok(Arc::new(driver))
     }
 
     /// Runs one operation on a volume to its end.

@@ -4,8 +4,8 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_response};
 
 use super::driver::Driver;
-use super::parse;
 use super::record::{Phase, VolumeRecord};
+use super::{parse, restore};
 use crate::error::VolumeError;
 use crate::id::VolumeId;
 
@@ -46,6 +46,7 @@ pub fn volume(id: &VolumeId, record: &VolumeRecord) -> csi::Volume {
     csi::Volume {
         capacity_bytes: i64::try_from(record.capacity).unwrap_or(i64::MAX),
         volume_id: id.to_string(),
+        content_source: record.source.as_ref().map(restore::content_source),
         accessible_topology: vec![csi::Topology { segments: record.topology.clone() }],
         ..Default::default()
     }

@@ -9,17 +9,24 @@
 //! - a volume is on one node at a time, ATT-2 (`plan::publish`);
 //! - a call that has begun ends, even if its caller has gone; until then the volume answers ABORTED (`driver`);
 //! - a restart forgets nothing: what cannot be seen is in the record, the rest is asked of the kernel (`record`);
+//! - a snapshot is of one moment, groups included, or the call fails; workloads that were stopped for it go on,
+//!   whatever happens (`moment`);
 //! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
-//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target` → `controller`, `node`.
+//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target`, `snapshot`, `group` → `controller`,
+//! `node`, `metadata`.
 
+mod aftermath;
 mod attach;
 mod config;
 mod controller;
 mod driver;
 mod flags;
+mod group;
 mod identity;
 mod list;
+mod metadata;
+mod moment;
 mod mounts;
 mod node;
 mod parse;
@@ -27,7 +34,9 @@ mod plan;
 mod pool;
 mod provision;
 mod record;
+mod restore;
 mod serve;
+mod snapshot;
 mod stage;
 mod target;
 #[cfg(test)]

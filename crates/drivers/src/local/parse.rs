@@ -8,11 +8,13 @@ use std::path::{Component, PathBuf};
 
 use bowline_proto::csi::v1 as csi;
 
-use super::record::{Access, Segments};
+use super::record::{Access, Segments, Source};
 use crate::capability::{AccessType, Capability, FsType};
 use crate::capacity::Range;
 use crate::error::VolumeError;
-use crate::id::{VolumeId, quoted};
+use crate::id::{Id, Key, Kind, VolumeId, quoted};
+
+pub mod snapshot;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -31,11 +33,26 @@ pub struct CreateVolume {
     pub name: String,
     pub range: Range,
     pub access: Access,
+    /// Whether the caller chose the filesystem, as opposed to taking what comes.
+    pub chose_filesystem: bool,
+    pub source: Option<Source>,
     pub parameters: BTreeMap<String, String>,
     /// Places of which one has to reach the volume; empty means anywhere.
     pub requisite: Vec<Segments>,
     /// Places that would be best, best first.
     pub preferred: Vec<Segments>,
+}
+
+impl CreateVolume {
+    /// What to have alone and what to share while making it. A volume is stopped to be copied, and that only
+    /// one can do at a time; a snapshot stands still by itself.
+    pub fn keys(&self) -> (Vec<Key>, Vec<Key>) {
+        match &self.source {
+            None => (vec![self.id.key()], Vec::new()),
+            Some(Source::Volume(source)) => (vec![self.id.key(), source.key()], Vec::new()),
+            Some(Source::Snapshot(source)) => (vec![self.id.key()], vec![source.key()]),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -80,10 +97,9 @@ impl Undo {
 
 pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> {
     name(&request.name)?;
-    let access = access(&capabilities(&request.volume_capabilities)?)?;
-    if request.volume_content_source.is_some() {
-        return Err(invalid("volume_content_source", "volumes start empty"));
-    }
+    let capabilities = capabilities(&request.volume_capabilities)?;
+    let access = access(&capabilities)?;
+    let names_filesystem = |c: &Capability| matches!(c.access, AccessType::Mount { fs: Some(_), .. });
     if let Some(key) = request.mutable_parameters.keys().next() {
         return Err(invalid("mutable_parameters", format!("unknown key `{}`", quoted(key))));
     }
@@ -93,7 +109,9 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
         id: VolumeId::for_name(&request.name),
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
+        chose_filesystem: capabilities.iter().any(names_filesystem),
         parameters: parameters(request.parameters)?,
+        source: snapshot::source(request.volume_content_source.as_ref())?,
         requisite: segments(places.requisite),
         preferred: segments(places.preferred),
         name: request.name,
@@ -184,15 +202,15 @@ pub fn parameters(mut wire: BTreeMap<String, String>) -> Result<BTreeMap<String,
 }
 
 /// The id after which a page starts.
-pub fn page_token(token: &str) -> Result<Option<VolumeId>> {
+pub fn page_token<K: Kind>(token: &str) -> Result<Option<Id<K>>> {
     if token.is_empty() {
         return Ok(None);
     }
-    let id = token.strip_prefix(TOKEN_PREFIX).and_then(VolumeId::parse);
+    let id = token.strip_prefix(TOKEN_PREFIX).and_then(Id::parse);
     id.map(Some).ok_or(VolumeError::BadToken)
 }
 
-pub fn format_page_token(last: &VolumeId) -> String {
+pub fn format_page_token<K>(last: &Id<K>) -> String {
     format!("{TOKEN_PREFIX}{last}")
 }
 

@@ -14,6 +14,7 @@ use crate::error::VolumeError;
 use crate::id::VolumeId;
 use crate::shelf::Record;
 
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +82,7 @@ fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
         (!want.range.admits(have.capacity), "size"),
         (!fs_fits || (want.access.block && !have.access.block), "capability"),
         (want.parameters != have.parameters, "parameter"),
+        (want.source != have.source, "source"),
         (!reaches(&want.requisite, &have.topology), "topology"),
     ];
     match differences.into_iter().find(|(differs, _)| *differs) {
@@ -259,7 +261,9 @@ pub fn first_use(
         }
         (Contents::Blank | Contents::Formatting(_), Content::Empty) => Ok(FirstUse::Format),
         (Contents::Formatting(_), Content::Filesystem(_) | Content::Other(_)) => Ok(FirstUse::BeginAgain),
-        (Contents::Copied(_) | Contents::Formatted(_), Content::Empty) => Err(VolumeError::DataLoss { id: id.clone() }),
+        (Contents::Copied(_) | Contents::Formatted(_), Content::Empty) => {
+            Err(VolumeError::DataLoss { id: id.clone() })
+        }
         (Contents::Raw, Content::Empty) => Err(holds("whatever a block user wrote".into())),
         (_, Content::Filesystem(found)) if found == fs.as_str() => Ok(FirstUse::Mount),
         (_, Content::Filesystem(found)) => Err(holds(format!("`{found}`"))),

@@ -235,7 +235,7 @@ async fn the_driver_says_what_it_is() {
     let info = world.identity().get_plugin_info(csi::GetPluginInfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.name.as_str(), info.vendor_version.as_str()), (NAME, env!("CARGO_PKG_VERSION")));
     let all = world.identity().get_plugin_capabilities(csi::GetPluginCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 2);
+    assert_eq!(all.into_inner().capabilities.len(), 4);
     let probe = world.identity().probe(csi::ProbeRequest {}).await.unwrap().into_inner();
     assert_eq!(probe.ready, Some(true));
     world.machine.fail_next("create_file", 30);
@@ -252,18 +252,14 @@ async fn what_is_not_offered_is_unimplemented() {
     let mut controller = world.controller();
     let mut node = world.node();
     let codes = [
-        code(&controller.create_snapshot(csi::CreateSnapshotRequest::default()).await),
-        code(&controller.delete_snapshot(csi::DeleteSnapshotRequest::default()).await),
-        code(&controller.list_snapshots(csi::ListSnapshotsRequest::default()).await),
-        code(&controller.get_snapshot(csi::GetSnapshotRequest::default()).await),
         code(&controller.controller_expand_volume(csi::ControllerExpandVolumeRequest::default()).await),
         code(&controller.controller_modify_volume(csi::ControllerModifyVolumeRequest::default()).await),
         code(&node.node_get_volume_stats(csi::NodeGetVolumeStatsRequest::default()).await),
         code(&node.node_expand_volume(csi::NodeExpandVolumeRequest::default()).await),
     ];
-    assert_eq!(codes, [Code::Unimplemented; 8]);
+    assert_eq!(codes, [Code::Unimplemented; 4]);
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 7);
+    assert_eq!(all.into_inner().capabilities.len(), 11);
     let all = node.node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
     assert_eq!(all.into_inner().capabilities.len(), 2);
 }

@@ -52,6 +52,15 @@ impl Faults {
         self.armed.store(true, Ordering::SeqCst);
     }
 
+    /// Whether the effect was reached, even if nobody noticed.
+    pub fn struck(&self) -> bool {
+        let effects = self.effects.load(Ordering::SeqCst);
+        match self.fault {
+            Fault::None => false,
+            Fault::DieBefore(n) | Fault::DieAfter(n) | Fault::Fail(n) | Fault::Stall(n) => effects >= n,
+        }
+    }
+
     /// A dead process neither looks nor acts.
     async fn look<T>(&self, work: impl Future<Output = T>) -> T {
         if self.dead.load(Ordering::SeqCst) {
