@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bowline_host::disk::{Disk, Extent, Kind, Lock, Owner, Space};
-use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
+use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result, Writes};
 use bowline_host::{Host, kernel};
 use tokio::sync::{Notify, watch};
 use tonic::async_trait;
@@ -68,6 +68,15 @@ impl Faults {
     /// Effects count from now on; those of the start are over.
     pub fn arm(&self) {
         self.armed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the effect was reached, even if nobody noticed.
+    pub fn struck(&self) -> bool {
+        let effects = self.effects.load(Ordering::SeqCst);
+        match self.fault {
+            Fault::None => false,
+            Fault::DieBefore(n) | Fault::DieAfter(n) | Fault::Fail(n) | Fault::Stall(n) => effects >= n,
+        }
     }
 
     /// A dead process neither looks nor acts.
@@ -148,6 +157,9 @@ impl Disk for Door {
     }
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.copy(from, to)).await
+    }
+    async fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.reflink(from, to)).await
     }
     async fn length(&self, path: &Path) -> io::Result<u64> {
         self.faults.look(self.inner.disk.length(path)).await
@@ -262,6 +274,9 @@ impl Kernel for Door {
     }
     async fn flush(&self, device: &Path) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.flush(device)).await
+    }
+    async fn writes(&self, device: &Path) -> Result<Writes> {
+        self.faults.look(self.inner.kernel.writes(device)).await
     }
     async fn device_size(&self, device: &Path) -> Result<u64> {
         self.faults.look(self.inner.kernel.device_size(device)).await

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bowline_host::kernel::KernelError;
 use tonic::{Code, Status};
 
-use crate::id::{Key, VolumeId};
+use crate::id::{Key, SnapshotId, VolumeId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
@@ -21,10 +21,31 @@ pub enum VolumeError {
     OutOfRange { why: String },
     #[error("volume `{id}` not found")]
     NotFound { id: String },
+    #[error("{noun} `{id}` not found")]
+    Absent { noun: &'static str, id: String },
     #[error("node `{node}` not found")]
     UnknownNode { node: String },
     #[error("volume `{name}` exists with another {what}")]
     Incompatible { name: String, what: &'static str },
+    #[error("{noun} `{name}` exists with another {what}")]
+    Taken { noun: &'static str, name: String, what: &'static str },
+    #[error("{what} is being deleted")]
+    Going { what: Key },
+    #[error("snapshot `{id}` belongs to {group}; delete that instead")]
+    Member { id: SnapshotId, group: Key },
+    #[error("field `snapshot_ids` does not name exactly the members of {group}")]
+    OtherMembers { group: Key },
+    #[error("volume `{id}` is frozen at `{path}` by something else; ask again when that has ended")]
+    Frozen { id: VolumeId, path: PathBuf },
+    #[error(
+        "volume `{id}` is written to while it is copied, and its device cannot be stopped; stop the workload, \
+         or keep the pool on a filesystem that shares blocks (xfs, btrfs) and cut this volume alone"
+    )]
+    Moving { id: VolumeId },
+    #[error("offset {offset} is outside of the {size} bytes of the snapshot")]
+    PastEnd { offset: i64, size: u64 },
+    #[error("driver stops; ask the next one from the end of the last block on")]
+    Stopping,
     #[error("no requested topology is served here")]
     Unreachable,
     #[error("{want} bytes requested, the pool may promise {left} more; delete volumes or raise its limits")]
@@ -123,14 +144,20 @@ pub enum VolumeError {
 impl VolumeError {
     pub fn code(&self) -> Code {
         match self {
-            Self::Missing(_) | Self::Invalid { .. } | Self::Unsupported { .. } | Self::TooMuch { .. } => {
-                Code::InvalidArgument
-            }
-            Self::OutOfRange { .. } => Code::OutOfRange,
-            Self::NotFound { .. } | Self::UnknownNode { .. } | Self::NotShown { .. } | Self::NotAt { .. } => {
-                Code::NotFound
-            }
+            Self::Missing(_)
+            | Self::Invalid { .. }
+            | Self::Unsupported { .. }
+            | Self::TooMuch { .. }
+            | Self::Member { .. }
+            | Self::OtherMembers { .. } => Code::InvalidArgument,
+            Self::OutOfRange { .. } | Self::PastEnd { .. } => Code::OutOfRange,
+            Self::NotFound { .. }
+            | Self::Absent { .. }
+            | Self::UnknownNode { .. }
+            | Self::NotShown { .. }
+            | Self::NotAt { .. } => Code::NotFound,
             Self::Incompatible { .. }
+            | Self::Taken { .. }
             | Self::PublishedDifferently { .. }
             | Self::StagedDifferently { .. } => Code::AlreadyExists,
             Self::Unreachable
@@ -156,13 +183,18 @@ impl VolumeError {
             | Self::AtNextAttachment { .. }
             | Self::PoolTaken { .. }
             | Self::ReadOnlyDisk { .. }
+            | Self::Moving { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
-            Self::Busy { .. } | Self::Deleting { .. } | Self::BadToken => Code::Aborted,
+            Self::Busy { .. }
+            | Self::Deleting { .. }
+            | Self::Going { .. }
+            | Self::Frozen { .. }
+            | Self::BadToken => Code::Aborted,
             Self::DataLoss { .. } | Self::Vanished { .. } | Self::Truncated { .. } | Self::Damaged { .. } => {
                 Code::DataLoss
             }
             Self::Silent { .. } => Code::DeadlineExceeded,
-            Self::Crowded { .. } => Code::Unavailable,
+            Self::Crowded { .. } | Self::Stopping => Code::Unavailable,
             Self::Disk { .. }
             | Self::Kernel { .. }
             | Self::Encode { .. }

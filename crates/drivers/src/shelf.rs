@@ -14,7 +14,7 @@ pub mod verdict;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_host::Host;
@@ -151,6 +151,11 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
             tracing::warn!(thing = %id.key(), error = chain(&error), "rebuilt record is only in memory");
             self.ledger().insert(id.clone(), record);
         }
+    }
+
+    /// Where the things are, without links.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// A file that belongs to the thing.

@@ -8,7 +8,7 @@ use tracing::{Instrument, Span};
 
 use crate::error::{VolumeError, chain};
 use crate::id::Key;
-use crate::inflight::InFlight;
+use crate::inflight::{Guard, InFlight};
 
 #[derive(Default)]
 pub struct Work {
@@ -32,7 +32,26 @@ impl Work {
         span: Span,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        let guard = self.in_flight.enter(keys)?;
+        self.run(self.in_flight.enter(keys)?, span, work).await
+    }
+
+    /// The same, with things that others may share meanwhile.
+    pub async fn sharing<T: Send + 'static>(
+        &self,
+        alone: Vec<Key>,
+        shared: Vec<Key>,
+        span: Span,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        self.run(self.in_flight.enter_sharing(alone, shared)?, span, work).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        guard: Guard,
+        span: Span,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
         let task = async move {
             let done = work.await;
             drop(guard);
@@ -40,6 +59,11 @@ impl Work {
         };
         let done = self.tasks.spawn(task.instrument(span)).await.unwrap_or(Err(VolumeError::Lost));
         Ok(Response::new(done?))
+    }
+
+    /// Shares things for as long as the guard lives; for answers that take their time.
+    pub fn share(&self, keys: Vec<Key>) -> Result<Guard, VolumeError> {
+        self.in_flight.enter_sharing(Vec::new(), keys)
     }
 
     /// Waits for operations whose callers have gone.

@@ -78,6 +78,9 @@ pub trait Disk: Send + Sync {
     /// Copies a regular file in one step, keeping holes; shares blocks where the filesystem can. What a loop
     /// device has written to the source is in the copy. An existing target is replaced; labels stay behind.
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Like [`Disk::copy`], but all of it at one moment, whoever writes to the source meanwhile. `Unsupported`
+    /// where the filesystem cannot share blocks.
+    async fn reflink(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Length in bytes of a regular file.
     async fn length(&self, path: &Path) -> io::Result<u64>;
     /// Removes a file, link or socket. Missing is success.

@@ -50,6 +50,16 @@ pub struct Queue {
     pub read_ahead_kib: Option<u32>,
 }
 
+/// Requests that change a block device.
+///
+/// Two looks with nothing under way and the same count mean that nobody wrote from the first to the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writes {
+    /// Ended so far.
+    pub done: u64,
+    pub under_way: u64,
+}
+
 /// A kernel call or tool failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} failed: {why}")]
@@ -131,6 +141,8 @@ pub trait Kernel: Send + Sync {
     async fn thaw(&self, target: &Path) -> Result<()>;
     /// Writes out what the kernel holds for a block device.
     async fn flush(&self, device: &Path) -> Result<()>;
+    /// What was and is being written to a block device, by whomever.
+    async fn writes(&self, device: &Path) -> Result<Writes>;
     /// Bytes of a block device.
     async fn device_size(&self, device: &Path) -> Result<u64>;
     /// Bytes that the filesystem on `device` was made for or last grown to, mounted or not. May stay a little

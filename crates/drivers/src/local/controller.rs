@@ -11,7 +11,7 @@ use tracing::info_span;
 use super::driver::Driver;
 use super::expand::{self, ExpandVolume};
 use super::modify::{self, ModifyVolume};
-use super::{attach, list, parse, provision, validate};
+use super::{attach, list, parse, provision, snapshot, validate};
 use crate::capacity::wire;
 
 pub struct ControllerService(pub Arc<Driver>);
@@ -19,7 +19,7 @@ pub struct ControllerService(pub Arc<Driver>);
 type Answer<T> = Result<Response<T>, Status>;
 
 /// Exactly what works.
-const CAPABILITIES: [rpc::Type; 10] = [
+const CAPABILITIES: [rpc::Type; 14] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::PublishUnpublishVolume,
     rpc::Type::ListVolumes,
@@ -30,20 +30,24 @@ const CAPABILITIES: [rpc::Type; 10] = [
     rpc::Type::ExpandVolume,
     rpc::Type::ModifyVolume,
     rpc::Type::SingleNodeMultiWriter,
+    rpc::Type::CreateDeleteSnapshot,
+    rpc::Type::ListSnapshots,
+    rpc::Type::GetSnapshot,
+    rpc::Type::CloneVolume,
 ];
 
 #[tonic::async_trait]
 impl Controller for ControllerService {
     async fn create_volume(&self, r: Request<csi::CreateVolumeRequest>) -> Answer<csi::CreateVolumeResponse> {
         let want = parse::create_volume(r.into_inner())?;
-        let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.CreateVolume", volume = %id);
+        let (driver, (alone, shared)) = (self.0.clone(), want.keys());
+        let span = info_span!("csi.CreateVolume", volume = %want.id);
         let work = async move {
             let id = want.id.clone();
             let record = provision::create(&driver, want).await?;
             Ok(csi::CreateVolumeResponse { volume: Some(list::volume(&id, &record)) })
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.work.sharing(alone, shared, span, work).await
     }
 
     async fn delete_volume(&self, r: Request<csi::DeleteVolumeRequest>) -> Answer<csi::DeleteVolumeResponse> {
@@ -129,27 +133,46 @@ impl Controller for ControllerService {
 
     async fn create_snapshot(
         &self,
-        _: Request<csi::CreateSnapshotRequest>,
+        r: Request<csi::CreateSnapshotRequest>,
     ) -> Answer<csi::CreateSnapshotResponse> {
-        Err(Status::unimplemented("snapshots"))
+        let want = parse::snapshot::create_snapshot(r.into_inner())?;
+        let (driver, keys) = (self.0.clone(), vec![want.id.key(), want.volume.key()]);
+        let span = info_span!("csi.CreateSnapshot", snapshot = %want.id, volume = %want.volume);
+        let work = async move {
+            let id = want.id.clone();
+            let record = snapshot::create(&driver, want).await?;
+            Ok(csi::CreateSnapshotResponse { snapshot: Some(snapshot::list::snapshot(&id, &record)) })
+        };
+        self.0.work.exclusive(keys, span, work).await
     }
 
     async fn delete_snapshot(
         &self,
-        _: Request<csi::DeleteSnapshotRequest>,
+        r: Request<csi::DeleteSnapshotRequest>,
     ) -> Answer<csi::DeleteSnapshotResponse> {
-        Err(Status::unimplemented("snapshots"))
+        let Some(id) = parse::snapshot::snapshot_id(&r.get_ref().snapshot_id, "snapshot_id")? else {
+            return Ok(Response::new(csi::DeleteSnapshotResponse {}));
+        };
+        let (driver, keys) = (self.0.clone(), vec![id.key()]);
+        let span = info_span!("csi.DeleteSnapshot", snapshot = %id);
+        let work = async move {
+            snapshot::delete(&driver, &id).await?;
+            Ok(csi::DeleteSnapshotResponse {})
+        };
+        self.0.work.exclusive(keys, span, work).await
     }
 
+    #[tracing::instrument(name = "csi.ListSnapshots", skip_all)]
     async fn list_snapshots(
         &self,
-        _: Request<csi::ListSnapshotsRequest>,
+        r: Request<csi::ListSnapshotsRequest>,
     ) -> Answer<csi::ListSnapshotsResponse> {
-        Err(Status::unimplemented("snapshots"))
+        Ok(Response::new(snapshot::list::page(&self.0, r.get_ref())?))
     }
 
-    async fn get_snapshot(&self, _: Request<csi::GetSnapshotRequest>) -> Answer<csi::GetSnapshotResponse> {
-        Err(Status::unimplemented("snapshots"))
+    #[tracing::instrument(name = "csi.GetSnapshot", skip_all, fields(snapshot = r.get_ref().snapshot_id))]
+    async fn get_snapshot(&self, r: Request<csi::GetSnapshotRequest>) -> Answer<csi::GetSnapshotResponse> {
+        Ok(Response::new(snapshot::list::one(&self.0, r.get_ref())?))
     }
 
     async fn controller_expand_volume(

@@ -7,6 +7,7 @@ use tonic::{Response, Status};
 use tracing::Span;
 
 use super::adopt::adopt;
+use super::aftermath;
 use super::config::LocalConfig;
 use super::fit;
 use super::pool::Pool;
@@ -33,6 +34,7 @@ impl Driver {
         let work = Work::barring(pool.quarantined());
         let (attaching, reserved, patience) = Default::default();
         let driver = Self { host, config, pool, attaching, reserved, patience, work };
+        aftermath::settle(&driver).await;
         adopt(&driver).await;
         fit::all(&driver).await?;
         Ok(Arc::new(driver))

@@ -71,6 +71,8 @@ pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Resul
         access: parse::access(std::slice::from_ref(&capability))?,
         parameters: settings,
         mutable: Settings::default(),
+        chose_filesystem: true,
+        source: None,
         requisite: vec![node.topology.clone()],
         preferred: Vec::new(),
         ephemeral: true,

@@ -35,7 +35,12 @@ impl Identity for IdentityService {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let services = [service::Type::ControllerService, service::Type::VolumeAccessibilityConstraints];
+        let services = [
+            service::Type::ControllerService,
+            service::Type::VolumeAccessibilityConstraints,
+            service::Type::GroupControllerService,
+            service::Type::SnapshotMetadataService,
+        ];
         let capability =
             |s: service::Type| PluginCapability { r#type: Some(Type::Service(Service { r#type: s.into() })) };
         let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };

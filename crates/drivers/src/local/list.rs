@@ -5,7 +5,7 @@ use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_respon
 
 use super::driver::Driver;
 use super::record::{Phase, VolumeRecord};
-use super::{damage, parse};
+use super::{damage, parse, restore};
 use crate::capacity::wire;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
@@ -48,6 +48,7 @@ pub fn volume(id: &VolumeId, record: &VolumeRecord) -> csi::Volume {
     csi::Volume {
         capacity_bytes: wire(record.capacity),
         volume_id: id.to_string(),
+        content_source: record.source.as_ref().map(restore::content_source),
         accessible_topology: vec![csi::Topology { segments: record.topology.clone() }],
         ..Default::default()
     }

@@ -17,12 +17,15 @@
 //! - a lost record is no lost volume: its image says what it is (`shelf::label`); one spoilt record keeps no other
 //!   volume from being used (`shelf::verdict`);
 //! - one process per pool (`claim`), and nothing left over from the one before it (`adopt`);
+//! - a snapshot is of one moment, groups included, or the call fails; workloads that were stopped for it go on,
+//!   whatever happens (`moment`);
 //! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
 //! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `prepare`, `target`, `ephemeral`, `expand`,
-//! `modify`, `stats` → `controller`, `node`.
+//! `modify`, `stats`, `snapshot`, `group` → `controller`, `node`, `metadata`.
 
 mod adopt;
+mod aftermath;
 mod attach;
 pub mod check;
 mod claim;
@@ -35,11 +38,14 @@ mod expand;
 mod fit;
 mod flags;
 mod full;
+mod group;
 mod grow;
 mod identity;
 mod list;
+mod metadata;
 mod mkfs;
 mod modify;
+mod moment;
 mod mounts;
 mod node;
 mod node_expand;
@@ -51,10 +57,12 @@ mod provision;
 mod recipe;
 mod record;
 mod regroup;
+mod restore;
 mod room;
 mod serve;
 mod settings;
 mod shown;
+mod snapshot;
 mod stage;
 mod stats;
 mod target;

@@ -9,14 +9,16 @@ use std::path::PathBuf;
 use bowline_proto::csi::v1 as csi;
 
 use super::recipe;
-use super::record::{Access, Segments};
+use super::record::{Access, Segments, Source};
 use super::settings::{self, Settings};
 use crate::capability::{AccessType, Capability};
 use crate::capacity::Range;
 use crate::error::VolumeError;
 use crate::fields::{self, invalid, name, path, required};
 pub use crate::fields::{Undo, existing, format_page_token, page_size, page_token, volume_id};
-use crate::id::{VolumeId, quoted};
+use crate::id::{Key, VolumeId, quoted};
+
+pub mod snapshot;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -29,6 +31,9 @@ pub struct CreateVolume {
     pub name: String,
     pub range: Range,
     pub access: Access,
+    /// Whether the caller chose the filesystem, as opposed to taking what comes.
+    pub chose_filesystem: bool,
+    pub source: Option<Source>,
     pub parameters: BTreeMap<String, String>,
     pub mutable: Settings,
     /// Places of which one has to reach the volume; empty means anywhere.
@@ -37,6 +42,18 @@ pub struct CreateVolume {
     pub preferred: Vec<Segments>,
     /// Made for one target and gone with it.
     pub ephemeral: bool,
+}
+
+impl CreateVolume {
+    /// What to have alone and what to share while making it. A volume is stopped to be copied, and that only
+    /// one can do at a time; a snapshot stands still by itself.
+    pub fn keys(&self) -> (Vec<Key>, Vec<Key>) {
+        match &self.source {
+            None => (vec![self.id.key()], Vec::new()),
+            Some(Source::Volume(source)) => (vec![self.id.key(), source.key()], Vec::new()),
+            Some(Source::Snapshot(source)) => (vec![self.id.key()], vec![source.key()]),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -70,9 +87,7 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
     let mut capabilities = capabilities(&request.volume_capabilities)?;
     recipe::settle(&parameters, &mut capabilities)?;
     let access = access(&capabilities)?;
-    if request.volume_content_source.is_some() {
-        return Err(invalid("volume_content_source", "volumes start empty"));
-    }
+    let names_filesystem = |c: &Capability| matches!(c.access, AccessType::Mount { fs: Some(_), .. });
     let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
     let mutable = mutable.over(Settings::among("parameters", &parameters)?);
     let places = request.accessibility_requirements.unwrap_or_default();
@@ -81,6 +96,8 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
         id: VolumeId::for_name(&request.name),
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
+        chose_filesystem: capabilities.iter().any(names_filesystem),
+        source: snapshot::source(request.volume_content_source.as_ref())?,
         parameters,
         mutable,
         requisite: segments(places.requisite),

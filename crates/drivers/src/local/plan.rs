@@ -15,6 +15,7 @@ use crate::error::VolumeError;
 use crate::id::VolumeId;
 use crate::shelf::Record;
 
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -83,6 +84,7 @@ fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
         (!fs_fits || (want.access.block && !have.access.block), "capability"),
         (want.parameters != have.parameters, "parameter"),
         (want.mutable != have.mutable, "mutable parameter"),
+        (want.source != have.source, "source"),
         (!reaches(&want.requisite, &have.topology), "topology"),
     ];
     match differences.into_iter().find(|(differs, _)| *differs) {

@@ -7,8 +7,8 @@ use super::mounts::Seen;
 use super::parse::CreateVolume;
 use super::plan::{self, Create};
 use super::record::{Phase, VolumeRecord};
-use super::room;
-use crate::error::VolumeError;
+use super::{restore, room};
+use crate::error::{VolumeError, chain};
 use crate::id::VolumeId;
 
 /// Makes the volume, or finishes or returns the one that is there.
@@ -16,29 +16,54 @@ use crate::id::VolumeId;
 /// # Crash safety
 /// The record is written as `Creating` before the image exists and as `Ready` after. Dying in between leaves a
 /// record that the same call completes and DeleteVolume removes.
-pub async fn create(driver: &Driver, want: CreateVolume) -> Result<VolumeRecord, VolumeError> {
+pub async fn create(driver: &Driver, mut want: CreateVolume) -> Result<VolumeRecord, VolumeError> {
+    let id = want.id.clone();
     let total = driver.pool.space().await?.total;
-    let have = driver.pool.volumes.get(&want.id).map(|have| (*have).clone());
-    let places: Vec<_> = driver.config.nodes().map(|node| &node.topology).collect();
-    let record = match plan::create(&want, have, &places, room::now(driver, total))? {
+    let room = room::now(driver, total);
+    let have = driver.pool.volumes.get(&id).map(|have| (*have).clone());
+    let planned = match restore::origin(driver, &want, have.as_ref())? {
+        Some(origin) => plan::snapshot::create_from(want, have, &origin, room)?,
+        None => {
+            have.iter().for_each(|have| plan::snapshot::keep(&mut want, have));
+            let places: Vec<_> = driver.config.nodes().map(|node| &node.topology).collect();
+            plan::create(&want, have, &places, room)?
+        }
+    };
+    let record = match planned {
         Create::Reuse(record) => return Ok(record),
         Create::Resume(record) => record,
         Create::Make(record) => {
             let _reserved = room::reserve(driver, total, record.capacity)?;
             driver.point("local.create-volume.before-dir");
-            driver.pool.make_place(&want.id).await?;
-            driver.point("local.create-volume.before-record");
-            driver.pool.volumes.put(&want.id, record.clone()).await?;
+            driver.pool.make_place(&id).await?;
             record
         }
     };
+    let made = make(driver, &id, record.clone()).await;
+    if made.is_err() && record.source.is_some() {
+        // Bytes of a source may be many, and whoever asked may never ask again.
+        discard(driver, &id).await;
+    }
+    made
+}
+
+async fn make(driver: &Driver, id: &VolumeId, record: VolumeRecord) -> Result<VolumeRecord, VolumeError> {
+    driver.point("local.create-volume.before-record");
+    driver.pool.volumes.put(id, record.clone()).await?;
     driver.point("local.create-volume.before-image");
-    driver.pool.make_image(&want.id, record.capacity).await?;
+    restore::make_image(driver, id, &record).await?;
     driver.point("local.create-volume.before-ready");
     let record = VolumeRecord { phase: Phase::Ready, ..record };
-    driver.pool.volumes.put(&want.id, record.clone()).await?;
+    driver.pool.volumes.put(id, record.clone()).await?;
     driver.point("local.create-volume.after-ready");
     Ok(record)
+}
+
+/// Removes a volume that nobody was promised.
+async fn discard(driver: &Driver, id: &VolumeId) {
+    if let Err(error) = delete(driver, id.clone()).await {
+        tracing::warn!(volume = %id, error = chain(&error), "half a volume stays until it is asked for again");
+    }
 }
 
 /// Removes the volume; one that is not there counts as removed.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use bowline_host::Host;
 use bowline_proto::csi::v1::controller_server::ControllerServer;
+use bowline_proto::csi::v1::group_controller_server::GroupControllerServer;
 use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_proto::csi::v1::node_server::NodeServer;
+use bowline_proto::csi::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use futures::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
@@ -15,7 +17,9 @@ use super::claim::claim;
 use super::config::{LocalConfig, NamedNode};
 use super::controller::ControllerService;
 use super::driver::Driver;
+use super::group::GroupService;
 use super::identity::IdentityService;
+use super::metadata::MetadataService;
 use super::node::NodeService;
 use crate::serve::{RunError, accepted};
 
@@ -50,9 +54,12 @@ async fn serve_node(
     let listener = driver.host.net.listen(&path).await;
     let listener = listener.map_err(|source| RunError::Listen { path: path.clone(), source })?;
     tracing::info!(endpoint = %path.display(), node = node.id, "serving");
+    let metadata = MetadataService { driver: driver.clone(), stop: stop.clone() };
     let served = Server::builder()
         .add_service(IdentityServer::new(IdentityService(driver.clone())))
         .add_service(ControllerServer::new(ControllerService(driver.clone())))
+        .add_service(GroupControllerServer::new(GroupService(driver.clone())))
+        .add_service(SnapshotMetadataServer::new(metadata))
         .add_service(NodeServer::new(NodeService { driver: driver.clone(), node: Arc::new(node) }))
         .serve_with_incoming_shutdown(accepted(listener), stop.cancelled())
         .await;

@@ -72,6 +72,15 @@ impl Disk for FakeHost {
         world.copy(from, to)
     }
 
+    async fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("reflink")?;
+        if !world.tree.reflinks {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        world.copy(from, to)
+    }
+
     async fn length(&self, path: &Path) -> io::Result<u64> {
         Ok(self.world().tree.file(path)?.length)
     }

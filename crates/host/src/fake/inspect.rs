@@ -59,6 +59,11 @@ impl FakeHost {
         self.world().tree.read_only = read_only;
     }
 
+    /// Lets files of the machine's own disk share blocks, as on xfs or btrfs.
+    pub fn set_reflinks(&self, reflinks: bool) {
+        self.world().tree.reflinks = reflinks;
+    }
+
     /// Errors that the kernel has noted for the filesystem in an image.
     pub fn set_errors(&self, image: &Path, errors: u64) {
         let tree = &mut self.world().tree;

@@ -9,7 +9,7 @@ use super::loops::{Loop, device_path};
 use super::mounts::{Entry, mount};
 use super::tree::{FsId, Node, Tree};
 use super::{FakeHost, World};
-use crate::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
+use crate::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result, Writes};
 
 impl Tree {
     pub(super) fn mount_table(&self) -> Vec<Mount> {
@@ -183,6 +183,13 @@ impl Kernel for FakeHost {
         let mut world = self.world();
         world.check_kernel("flush")?;
         world.attached(device, &format!("flush `{}`", device.display())).map(drop)
+    }
+
+    async fn writes(&self, device: &Path) -> Result<Writes> {
+        let mut world = self.world();
+        world.check_kernel("writes")?;
+        let attached = world.attached(device, &format!("count the writes to `{}`", device.display()))?;
+        Ok(Writes { done: attached.writes, under_way: 0 })
     }
 
     async fn device_size(&self, device: &Path) -> Result<u64> {

@@ -20,6 +20,8 @@ pub(super) struct Loop {
     /// Bytes the device shows; follows the image only when refreshed.
     pub size: u64,
     pub queue: Queue,
+    /// Requests that changed it.
+    pub writes: u64,
 }
 
 pub(super) fn device_path(number: u32) -> PathBuf {
@@ -45,7 +47,7 @@ impl World {
         let place = Place { fs: FsId::Dev, inner: format!("/loop{number}").into(), read_only: false };
         self.tree.insert(&place, Node::Block(number)).map_err(io)?;
         let queue = Queue::default();
-        self.loops.insert(number, Loop { image: image.into(), ino, read_only, size, queue });
+        self.loops.insert(number, Loop { image: image.into(), ino, read_only, size, queue, writes: 0 });
         Ok(device_path(number))
     }
 
@@ -113,6 +115,9 @@ impl World {
         }
         file.write(offset, bytes);
         let (ino, zero) = (file.ino, file.is_zero());
+        for attached in self.loops.values_mut().filter(|attached| attached.ino == ino) {
+            attached.writes += 1;
+        }
         if let Some(image) = self.tree.images.get_mut(&ino)
             && image.content == Content::Empty
             && !zero

@@ -86,6 +86,8 @@ pub(super) struct Tree {
     pub space: Space,
     /// Whether the machine's own disk refuses writes.
     pub read_only: bool,
+    /// Whether files of the machine's own disk can share blocks.
+    pub reflinks: bool,
     next_ino: Ino,
 }
 
@@ -103,6 +105,7 @@ impl Default for Tree {
             frozen: BTreeSet::new(),
             space: ROOT_SPACE,
             read_only: false,
+            reflinks: false,
             next_ino: 1,
         }
     }

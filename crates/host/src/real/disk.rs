@@ -84,9 +84,7 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
 
 /// Shares blocks if the filesystem can, else copies what is not a hole.
 fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
-    // What a loop device wrote may still be on its way to the file below it.
-    from.sync_all()?;
-    if rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
+    if reflink(from, to).is_ok() {
         return Ok(());
     }
     let length = from.metadata()?.len();
@@ -106,6 +104,18 @@ fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
         position = end;
     }
     Ok(())
+}
+
+fn reflink(from: &File, to: &File) -> io::Result<()> {
+    // What a loop device wrote may still be on its way to the file below it.
+    from.sync_all()?;
+    rustix::fs::ioctl_ficlone(to, from).map_err(|errno| match errno {
+        // What filesystems say that do not know the call, or not between these two files.
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::XDEV | Errno::INVAL => {
+            io::ErrorKind::Unsupported.into()
+        }
+        errno => errno.into(),
+    })
 }
 
 fn remove_file(path: &Path) -> io::Result<()> {
@@ -224,6 +234,15 @@ impl Disk for RealDisk {
         with(to, move |to| {
             let mut from = open_regular(&from)?;
             replacer.replace(&to, FILE_MODE, |file| copy_sparse(&mut from, file))
+        })
+        .await
+    }
+
+    async fn reflink(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (replacer, from) = (self.replacer.clone(), from.to_path_buf());
+        with(to, move |to| {
+            let from = open_regular(&from)?;
+            replacer.replace(&to, FILE_MODE, |file| reflink(&from, file))
         })
         .await
     }

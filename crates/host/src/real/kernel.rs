@@ -7,9 +7,10 @@ use async_trait::async_trait;
 
 use super::loops::{self, Loops};
 use super::{
-    blocking_kernel, devices, filesystems, formatting, freezing, lookup, mountinfo, mounts, probe, tools,
+    activity, blocking_kernel, devices, filesystems, formatting, freezing, lookup, mountinfo, mounts, probe,
+    tools,
 };
-use crate::kernel::{Content, Kernel, LoopDevice, Mount, Queue, Result};
+use crate::kernel::{Content, Kernel, LoopDevice, Mount, Queue, Result, Writes};
 
 #[derive(Default)]
 pub(super) struct RealKernel {
@@ -92,6 +93,11 @@ impl Kernel for RealKernel {
     async fn flush(&self, device: &Path) -> Result<()> {
         let device = device.to_path_buf();
         blocking_kernel(move || devices::flush(&device)).await
+    }
+
+    async fn writes(&self, device: &Path) -> Result<Writes> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || activity::writes(&device)).await
     }
 
     async fn device_size(&self, device: &Path) -> Result<u64> {

@@ -14,6 +14,7 @@ mod freezing;
 mod group;
 mod journey;
 mod kernel;
+mod moments;
 mod names;
 mod net;
 mod trees;

@@ -27,6 +27,8 @@ fn wanted() -> CreateVolume {
         name: "v".into(),
         range: Range { required: SIZE, limit: 0 },
         access: Access { block: false, filesystem: Some(FsType::Ext4) },
+        chose_filesystem: true,
+        source: None,
         parameters: Default::default(),
         mutable: Default::default(),
         requisite: Vec::new(),

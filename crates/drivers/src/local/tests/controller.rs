@@ -235,7 +235,7 @@ async fn the_driver_says_what_it_is() {
     let info = world.identity().get_plugin_info(csi::GetPluginInfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.name.as_str(), info.vendor_version.as_str()), (NAME, env!("CARGO_PKG_VERSION")));
     let all = world.identity().get_plugin_capabilities(csi::GetPluginCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 3);
+    assert_eq!(all.into_inner().capabilities.len(), 4);
     let probe = world.identity().probe(csi::ProbeRequest {}).await.unwrap().into_inner();
     assert_eq!(probe.ready, Some(true));
     world.machine.fail_next("create_file", 30);

@@ -50,7 +50,7 @@ async fn answers_to_a_first_request() {
         ("unknown parameter", |r| _ = r.parameters.insert("sise".into(), "1".into()), Code::InvalidArgument),
         ("remark", |r| _ = r.parameters.insert("csi.storage.k8s.io/pvc/name".into(), "a".into()), Code::Ok),
         ("mutable", |r| _ = r.mutable_parameters.insert("a".into(), "1".into()), Code::InvalidArgument),
-        ("source", |r| r.volume_content_source = Some(snapshot_source()), Code::InvalidArgument),
+        ("unknown source", |r| r.volume_content_source = Some(snapshot_source()), Code::NotFound),
         ("negative size", |r| size(r, -1, 0), Code::InvalidArgument),
         ("required above limit", |r| size(r, 2 * MIB, MIB), Code::InvalidArgument),
         ("rounding above limit", |r| size(r, MIB + 1, MIB + 2), Code::OutOfRange),

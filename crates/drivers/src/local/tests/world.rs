@@ -7,8 +7,10 @@ use bowline_host::Host;
 use bowline_host::fake::{self, FakeHost};
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::controller_client::ControllerClient;
+use bowline_proto::csi::v1::group_controller_client::GroupControllerClient;
 use bowline_proto::csi::v1::identity_client::IdentityClient;
 use bowline_proto::csi::v1::node_client::NodeClient;
+use bowline_proto::csi::v1::snapshot_metadata_client::SnapshotMetadataClient;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use hyper_util::rt::TokioIo;
@@ -112,6 +114,14 @@ impl World {
         NodeClient::new(connect(&self.host, OTHER_SOCKET))
     }
 
+    pub fn group_controller(&self) -> GroupControllerClient<Channel> {
+        GroupControllerClient::new(self.channel.clone())
+    }
+
+    pub fn metadata(&self) -> SnapshotMetadataClient<Channel> {
+        SnapshotMetadataClient::new(self.channel.clone())
+    }
+
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone())
     }
@@ -201,6 +211,10 @@ impl World {
         Path::new(POOL).join("volumes").join(id).join("disk.img")
     }
 
+    pub fn snapshot_image(&self, id: &str) -> PathBuf {
+        Path::new(POOL).join("snapshots").join(id).join("disk.img")
+    }
+
     pub fn record_path(&self, id: &str) -> PathBuf {
         self.image(id).with_file_name("record.json")
     }
@@ -213,8 +227,10 @@ impl World {
     pub async fn assert_clean(&self, why: &str) {
         assert_eq!(self.machine.mounts(), [], "{why}");
         assert_eq!(self.machine.loops(), [], "{why}");
-        let volumes = self.host.disk.list(&Path::new(POOL).join("volumes")).await.unwrap();
-        assert_eq!(volumes, Vec::<String>::new(), "{why}");
+        for kind in ["volumes", "snapshots", "groups"] {
+            let left = self.host.disk.list(&Path::new(POOL).join(kind)).await.unwrap();
+            assert_eq!(left, Vec::<String>::new(), "{kind}, {why}");
+        }
         assert_eq!(self.host.disk.list(Path::new(TARGETS)).await.unwrap(), Vec::<String>::new(), "{why}");
     }
 }

@@ -1,0 +1,192 @@
+//! Copies of volumes at one moment, while workloads use them.
+//!
+//! A mounted filesystem is frozen: everything written is on the device, and who writes on waits. It is thawed
+//! as soon as the copies are there, whatever becomes of them, and by the next process if this one dies
+//! (`thaw_all`). Where the pool shares blocks (xfs, btrfs), that takes milliseconds. **Where it cannot (ext4),
+//! the workload waits for as long as copying the written part of the image takes**; the log says how long.
+//!
+//! A bare device cannot be frozen. A copy of one that is in use counts only if it is of one moment all the same:
+//! because blocks were shared, which is one step, or because nobody wrote while it was made. It then holds
+//! what a power cut at that moment would have left (crash-consistent). Otherwise the call fails, as half of one
+//! moment and half of another is no snapshot. Several volumes are of one moment only if none of them moved.
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bowline_host::kernel::{KernelError, Mount, Writes};
+use futures::{FutureExt, StreamExt, stream};
+
+use super::driver::Driver;
+use crate::error::{During, VolumeError};
+use crate::id::VolumeId;
+
+type Result<T> = std::result::Result<T, VolumeError>;
+
+/// Most images copied at a time.
+const COPIES_MAX: usize = 8;
+/// A workload hangs while its filesystem is frozen, so thawing is tried again.
+const THAW_TRIES: u32 = 5;
+const THAW_PAUSE: Duration = Duration::from_millis(50);
+/// What the kernel says of a filesystem that is frozen already.
+const EBUSY: i32 = 16;
+
+/// One image to copy.
+pub struct Copy {
+    pub volume: VolumeId,
+    pub to: PathBuf,
+}
+
+/// Copies the images of all volumes as they are at one moment, and says which: seconds since 1970.
+///
+/// The caller holds the volumes, so that they are neither staged nor unstaged meanwhile.
+pub async fn copy(driver: &Driver, copies: &[Copy]) -> Result<u64> {
+    let mut still = Still::default();
+    let copied = async {
+        still.hold(driver, copies).await?;
+        driver.point("local.cut.frozen");
+        let now = seconds(driver);
+        transfer(driver, copies, &still.watched).await?;
+        driver.point("local.cut.before-thaw");
+        Ok(now)
+    };
+    // Even a defect of ours must not leave a workload hanging.
+    let copied = AssertUnwindSafe(copied).catch_unwind().await.unwrap_or(Err(VolumeError::Lost));
+    still.thaw(driver).await?;
+    driver.point("local.cut.thawed");
+    copied
+}
+
+pub fn seconds(driver: &Driver) -> u64 {
+    // A clock before 1970 is not set at all.
+    u64::try_from(driver.host.clock.now().as_second()).unwrap_or_default()
+}
+
+/// Lets every filesystem in the pool go on that a process froze and died.
+pub async fn thaw_all(driver: &Driver) -> Result<()> {
+    let kernel = &driver.host.kernel;
+    let root = driver.pool.volumes.root();
+    let devices = kernel.loops().await.during("list loop devices")?;
+    let table = kernel.mounts().await.during("read mount table")?;
+    for device in devices.iter().filter(|device| device.image.starts_with(&root)) {
+        for path in shown(&device.device, &table) {
+            if let Err(error) = kernel.thaw(&path).await {
+                tracing::error!(path = %path.display(), %error, "cannot thaw; try `fsfreeze --unfreeze`");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the filesystem on a device shows. Freezing it at one of them freezes it at all.
+fn shown(device: &Path, table: &[Mount]) -> Vec<PathBuf> {
+    let hidden = |at: usize, mount: &Mount| table[at + 1..].iter().any(|later| later.target == mount.target);
+    let ours = |(at, mount): &(usize, &Mount)| Path::new(&mount.source) == device && !hidden(*at, mount);
+    table.iter().enumerate().filter(ours).map(|(_, mount)| mount.target.clone()).collect()
+}
+
+/// Volumes that stand still, or are watched for whether they do.
+#[derive(Default)]
+struct Still {
+    frozen: Vec<Vec<PathBuf>>,
+    since: i64,
+    watched: Vec<(VolumeId, PathBuf)>,
+}
+
+impl Still {
+    async fn hold(&mut self, driver: &Driver, copies: &[Copy]) -> Result<()> {
+        let kernel = &driver.host.kernel;
+        let table = kernel.mounts().await.during("read mount table")?;
+        self.since = driver.host.clock.now().as_millisecond();
+        for Copy { volume, .. } in copies {
+            let device = kernel.loop_of(&driver.pool.image(volume)).await.during("find loop device")?;
+            let Some(device) = device else { continue };
+            let paths = shown(&device, &table);
+            match paths.first() {
+                Some(path) => {
+                    driver.point("local.cut.before-freeze");
+                    kernel.freeze(path).await.map_err(|error| refused(volume, path, error))?;
+                    self.frozen.push(paths);
+                }
+                None => {
+                    driver.point("local.cut.before-flush");
+                    kernel.flush(&device).await.during("flush device")?;
+                    self.watched.push((volume.clone(), device));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Thaws at every path, as the one it was frozen at may have been unmounted by force.
+    async fn thaw(self, driver: &Driver) -> Result<()> {
+        let mut done = Ok(());
+        for path in self.frozen.iter().flatten() {
+            if let Err(error) = thaw(driver, path).await {
+                tracing::error!(path = %path.display(), %error, "cannot thaw; try `fsfreeze --unfreeze`");
+                done = Err(error).during("thaw filesystem");
+            }
+        }
+        if !self.frozen.is_empty() {
+            let milliseconds = driver.host.clock.now().as_millisecond() - self.since;
+            tracing::info!(filesystems = self.frozen.len(), milliseconds, "frozen for a copy");
+        }
+        done
+    }
+}
+
+fn refused(volume: &VolumeId, path: &Path, error: KernelError) -> VolumeError {
+    match error.errno {
+        Some(EBUSY) => VolumeError::Frozen { id: volume.clone(), path: path.to_owned() },
+        _ => VolumeError::Kernel { what: "freeze filesystem", source: error },
+    }
+}
+
+async fn thaw(driver: &Driver, path: &Path) -> std::result::Result<(), KernelError> {
+    let mut tries = 1;
+    loop {
+        match driver.host.kernel.thaw(path).await {
+            Err(_) if tries < THAW_TRIES => tokio::time::sleep(THAW_PAUSE * tries).await,
+            done => return done,
+        }
+        tries += 1;
+    }
+}
+
+/// Copies, and proves that nothing moved meanwhile.
+async fn transfer(driver: &Driver, copies: &[Copy], watched: &[(VolumeId, PathBuf)]) -> Result<()> {
+    let (disk, pool) = (&driver.host.disk, &driver.pool);
+    if let ([copy], [_]) = (copies, watched) {
+        match disk.reflink(&pool.image(&copy.volume), &copy.to).await {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            done => return done.during("copy image"),
+        }
+    }
+    let before = looks(driver, watched).await?;
+    if let Some((id, _)) = before.iter().find(|(_, writes)| writes.under_way > 0) {
+        return Err(VolumeError::Moving { id: id.clone() });
+    }
+    let transfer = |copy: &Copy| {
+        let (disk, from, to) = (disk.clone(), pool.image(&copy.volume), copy.to.clone());
+        async move { disk.copy(&from, &to).await }
+    };
+    let transfers: Vec<_> = copies.iter().map(transfer).collect();
+    // All of them end before the outcome of any counts: none writes on after it was given up.
+    let done: Vec<_> = stream::iter(transfers).buffer_unordered(COPIES_MAX).collect().await;
+    done.into_iter().collect::<io::Result<()>>().during("copy image")?;
+    let after = looks(driver, watched).await?;
+    match before.iter().zip(&after).find(|(before, after)| before.1 != after.1) {
+        Some(((id, _), _)) => Err(VolumeError::Moving { id: id.clone() }),
+        None => Ok(()),
+    }
+}
+
+async fn looks(driver: &Driver, watched: &[(VolumeId, PathBuf)]) -> Result<Vec<(VolumeId, Writes)>> {
+    let mut looks = Vec::new();
+    for (id, device) in watched {
+        let writes = driver.host.kernel.writes(device).await.during("count writes to the device")?;
+        looks.push((id.clone(), writes));
+    }
+    Ok(looks)
+}
