@@ -11,11 +11,13 @@ use sha2::{Digest, Sha256};
 use crate::capacity::MIB;
 use crate::error::VolumeError;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FsType {
+    #[default]
     Ext4,
     Xfs,
+    Btrfs,
 }
 
 impl FsType {
@@ -23,6 +25,7 @@ impl FsType {
         match self {
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
         }
     }
 
@@ -31,16 +34,36 @@ impl FsType {
         match self {
             Self::Ext4 => MIB,
             Self::Xfs => 300 * MIB,
+            Self::Btrfs => 109 * MIB,
+        }
+    }
+
+    /// Whether the kernel tells two of them apart by an identity inside, so that a copy needs one of its own.
+    pub fn is_unique(self) -> bool {
+        match self {
+            Self::Btrfs => true,
+            // xfs can be told not to look.
+            Self::Ext4 | Self::Xfs => false,
+        }
+    }
+
+    /// The command that looks for damage, and repairs it where that is safe, in an image that is not in use.
+    pub fn repair(self) -> &'static str {
+        match self {
+            Self::Ext4 => "e2fsck -f",
+            Self::Xfs => "xfs_repair -f",
+            Self::Btrfs => "btrfs check",
         }
     }
 
     /// Empty leaves the choice to the driver.
-    fn parse(text: &str) -> Result<Option<Self>, VolumeError> {
+    pub fn parse(text: &str) -> Result<Option<Self>, VolumeError> {
         match text {
             "" => Ok(None),
             "ext4" => Ok(Some(Self::Ext4)),
             "xfs" => Ok(Some(Self::Xfs)),
-            _ => Err(VolumeError::Unsupported { why: "only ext4 and xfs are supported".into() }),
+            "btrfs" => Ok(Some(Self::Btrfs)),
+            _ => Err(VolumeError::Unsupported { why: "only ext4, xfs and btrfs are supported".into() }),
         }
     }
 }
@@ -77,8 +100,13 @@ impl Mode {
 pub struct MountFlags(pub Vec<String>);
 
 impl MountFlags {
+    /// Of contradicting words the last one counts, as it does for mount(8).
     pub fn read_only(&self) -> bool {
-        self.0.iter().flat_map(|flag| flag.split(',')).any(|word| word == "ro")
+        self.words().filter(|word| matches!(*word, "ro" | "rw")).last() == Some("ro")
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|flag| flag.split(','))
     }
 }
 
@@ -91,7 +119,12 @@ impl fmt::Debug for MountFlags {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessType {
     Block,
-    Mount { fs: Option<FsType>, flags: MountFlags },
+    Mount {
+        fs: Option<FsType>,
+        flags: MountFlags,
+        /// The group that everything in the volume shall belong to.
+        group: Option<u32>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +136,10 @@ pub struct Capability {
 /// Words that change what a mount is instead of how it behaves.
 const FORBIDDEN_FLAGS: [&str; 10] =
     ["bind", "rbind", "move", "remount", "shared", "rshared", "slave", "rslave", "private", "rprivate"];
+
+/// Words that bring another device or file into the mount.
+const OTHER_DEVICES: [&str; 8] =
+    ["device", "journal_dev", "journal_path", "logdev", "rtdev", "loop", "offset", "sizelimit"];
 
 impl Capability {
     pub fn parse(wire: &VolumeCapability) -> Result<Self, VolumeError> {
@@ -120,16 +157,29 @@ impl Capability {
         mounted || self.mode.read_only()
     }
 
+    /// The group to apply: to what nobody may write there is nothing to apply.
+    pub fn group(&self) -> Option<u32> {
+        match self.access {
+            AccessType::Mount { group, .. } if !self.read_only() => group,
+            AccessType::Mount { .. } | AccessType::Block => None,
+        }
+    }
+
     /// A fixed-length stand-in for the whole capability, safe to store although flags are not.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         match &self.access {
             AccessType::Block => hash.update("block"),
-            AccessType::Mount { fs, flags } => {
+            AccessType::Mount { fs, flags, group } => {
                 hash.update(fs.map_or("default", FsType::as_str));
                 for flag in &flags.0 {
                     hash.update([0]);
                     hash.update(flag);
+                }
+                if let Some(group) = group {
+                    // No flag holds this byte, as text is UTF-8.
+                    hash.update([0xff]);
+                    hash.update(group.to_le_bytes());
                 }
             }
         }
@@ -139,14 +189,28 @@ impl Capability {
 }
 
 fn parse_mount(mount: &MountVolume) -> Result<AccessType, VolumeError> {
-    if !mount.volume_mount_group.is_empty() {
-        return Err(VolumeError::Unsupported { why: "volume_mount_group".into() });
-    }
-    let mut words = mount.mount_flags.iter().flat_map(|flag| flag.split(','));
-    if words.any(|word| word.contains('\0') || FORBIDDEN_FLAGS.contains(&word)) {
+    let flags = MountFlags(mount.mount_flags.clone());
+    if flags.words().any(|word| word.contains('\0') || FORBIDDEN_FLAGS.contains(&word)) {
         return Err(VolumeError::Unsupported { why: "a mount flag that rearranges mounts".into() });
     }
-    Ok(AccessType::Mount { fs: FsType::parse(&mount.fs_type)?, flags: MountFlags(mount.mount_flags.clone()) })
+    let names_other = |word: &str| OTHER_DEVICES.contains(&word.split('=').next().unwrap_or(word));
+    if flags.words().any(names_other) {
+        return Err(VolumeError::Unsupported { why: "a mount flag that names another device".into() });
+    }
+    let fs = FsType::parse(&mount.fs_type)?;
+    let group = parse_group(&mount.volume_mount_group)?;
+    Ok(AccessType::Mount { fs, flags, group })
+}
+
+/// A decimal number and nothing else. The highest one means "no group" to the kernel.
+fn parse_group(text: &str) -> Result<Option<u32>, VolumeError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let decimal = text.bytes().all(|c| c.is_ascii_digit());
+    let group = text.parse().ok().filter(|group| decimal && *group != u32::MAX);
+    let why = || "not the decimal number of a group".to_owned();
+    group.map(Some).ok_or_else(|| VolumeError::Invalid { field: "volume_mount_group", why: why() })
 }
 
 fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
@@ -160,5 +224,80 @@ fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
         Ok(WireMode::MultiNodeMultiWriter) => Ok(Mode::NodesMultiWriter),
         Ok(WireMode::Unknown) => Err(VolumeError::Missing("access_mode.mode")),
         Err(_) => Err(VolumeError::Unsupported { why: format!("access mode {number}") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(group: &str, flags: &[&str]) -> Result<Capability, VolumeError> {
+        let mount_flags = flags.iter().map(ToString::to_string).collect();
+        let mount = MountVolume { volume_mount_group: group.into(), mount_flags, ..Default::default() };
+        Ok(Capability { access: parse_mount(&mount)?, mode: Mode::Writer })
+    }
+
+    #[test]
+    fn groups_read() {
+        let table = [
+            ("", Some(None)),
+            ("0", Some(Some(0))),
+            ("1000", Some(Some(1000))),
+            ("007", Some(Some(7))),
+            ("4294967294", Some(Some(u32::MAX - 1))),
+            ("4294967295", None),
+            ("4294967296", None),
+            ("-1", None),
+            ("+1", None),
+            ("1 ", None),
+            ("0x10", None),
+            ("users", None),
+        ];
+        for (text, expected) in table {
+            let group = mount(text, &[]).map(|capability| capability.group());
+            assert_eq!(group.as_ref().ok(), expected.as_ref(), "{text:?}");
+            if let Err(error) = group {
+                assert_eq!(error.code(), tonic::Code::InvalidArgument, "{text:?}");
+            }
+        }
+        assert_eq!(mount("7", &["noatime,ro"]).map(|capability| capability.group()).ok(), Some(None));
+    }
+
+    #[test]
+    fn flags_read() {
+        let table: [(&[&str], Option<bool>); 12] = [
+            (&[], Some(false)),
+            (&["noatime", "discard"], Some(false)),
+            (&["noatime,ro"], Some(true)),
+            (&["ro", "rw"], Some(false)),
+            (&["rw", "ro"], Some(true)),
+            (&["bind"], None),
+            (&["noatime,remount"], None),
+            (&["device=/dev/sda"], None),
+            (&["logdev=/dev/sda"], None),
+            (&["ro,journal_path=/dev/sda"], None),
+            (&["loop"], None),
+            (&["a\0b"], None),
+        ];
+        for (flags, expected) in table {
+            let read_only = mount("", flags).map(|capability| capability.read_only());
+            assert_eq!(read_only.ok(), expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_digest_tells_capabilities_apart() {
+        let all = [
+            mount("", &[]),
+            mount("", &["noatime"]),
+            mount("", &["ro"]),
+            mount("", &["noatime", "ro"]),
+            mount("1", &[]),
+            mount("2", &[]),
+            mount("1", &["ro"]),
+        ];
+        let digests: Vec<_> = all.iter().map(|one| one.as_ref().expect("valid").digest()).collect();
+        let different: std::collections::BTreeSet<_> = digests.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 }

@@ -84,6 +84,10 @@ pub enum VolumeError {
     HoldsData { id: VolumeId, found: String, wanted: &'static str },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
+    #[error(
+        "the {fs} of volume `{id}` is damaged and was not mounted; while nothing uses it, run `{repair}`"
+    )]
+    Damaged { id: VolumeId, fs: &'static str, repair: String, source: KernelError },
     #[error("another operation on {what} is in flight; it goes on, ask again")]
     Busy { what: Key },
     #[error("page token is not one of ours")]
@@ -135,7 +139,7 @@ impl VolumeError {
             | Self::Frozen { .. }
             | Self::BadToken => Code::Aborted,
             Self::Stopping => Code::Unavailable,
-            Self::DataLoss { .. } => Code::DataLoss,
+            Self::DataLoss { .. } | Self::Damaged { .. } => Code::DataLoss,
             Self::Disk { source, .. } if is_full(source) => Code::ResourceExhausted,
             Self::Disk { .. } | Self::Kernel { .. } | Self::Record { .. } | Self::Lost => Code::Internal,
         }

@@ -8,6 +8,8 @@ mod error;
 mod id;
 mod inflight;
 pub mod local;
+mod place;
+mod quantity;
 mod serve;
 mod shelf;
 mod work;

@@ -127,8 +127,8 @@ pub trait Kernel: Send + Sync {
     async fn content(&self, device: &Path) -> Result<Content>;
     /// Formats a device. One that is not [`Content::Empty`] is refused, whatever the caller believes (NODE-2).
     async fn make_filesystem(&self, device: &Path, fs_type: &str, options: &[String]) -> Result<()>;
-    /// Checks and repairs before use. Errors left uncorrected are an error, and so is a check that could not be
-    /// done, unless its program is missing. xfs and btrfs repair themselves when mounted.
+    /// Checks and repairs before use. Errors left uncorrected are `EUCLEAN`, and a check that could not be done is
+    /// an error, too, unless its program is missing. xfs and btrfs repair themselves when mounted.
     async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()>;
     /// Grows the filesystem on `device`, mounted at `target`, to the size of its device. ext4 also grows while
     /// it is not mounted at all; while mounted it wants `CAP_SYS_RESOURCE`, and fails with `EPERM` without.

@@ -20,8 +20,8 @@ pub fn page(
 ) -> Result<csi::ListVolumesResponse, VolumeError> {
     let count = parse::page_size(request.max_entries)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX));
     let last = parse::page_token(&request.starting_token)?;
-    let (volumes, more) =
-        driver.pool.volumes.page(last.as_ref(), count, |_, record| record.phase != Phase::Deleting);
+    let listed = |_: &VolumeId, record: &VolumeRecord| record.phase != Phase::Deleting && !record.ephemeral;
+    let (volumes, more) = driver.pool.volumes.page(last.as_ref(), count, listed);
     let next = volumes.last().filter(|_| more).map(|(id, _)| parse::format_page_token(id));
     Ok(csi::ListVolumesResponse {
         entries: volumes.iter().map(|(id, record)| entry(id, record)).collect(),

@@ -3,6 +3,9 @@
 //! A volume is a file in the pool directory. Staging attaches it to a loop device, formats it on first use and
 //! mounts it; publishing binds that mount, or the device itself, to where a workload expects it.
 //!
+//! A class may say `fsType` (ext4, xfs, btrfs), `mkfsOptions` (see `mkfs`) and `fsLabel` (see `recipe`). A pod's inline
+//! volume says the same and `size`, `100Mi` if it does not (see `ephemeral`).
+//!
 //! Promises, each with its tests in `tests/`:
 //! - one volume per name, whatever crashes or times out on the way (`provision`, `id`);
 //! - a device that may hold data is never formatted, NODE-2 (`plan::first_use`);
@@ -13,26 +16,30 @@
 //!   whatever happens (`moment`);
 //! - no id reaches beyond its directory in the pool (`id`), no secret reaches a log or a record, SEC-1.
 //!
-//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target`, `snapshot`, `group` → `controller`,
-//! `node`, `metadata`.
+//! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `prepare`, `target`, `ephemeral`,
+//! `snapshot`, `group` → `controller`, `node`, `metadata`.
 
 mod aftermath;
 mod attach;
 mod config;
 mod controller;
 mod driver;
+mod ephemeral;
 mod flags;
 mod group;
 mod identity;
 mod list;
 mod metadata;
+mod mkfs;
 mod moment;
 mod mounts;
 mod node;
 mod parse;
 mod plan;
 mod pool;
+mod prepare;
 mod provision;
+mod recipe;
 mod record;
 mod restore;
 mod serve;

@@ -10,7 +10,7 @@ use tracing::info_span;
 
 use super::config::NamedNode;
 use super::driver::Driver;
-use super::{parse, stage, target};
+use super::{ephemeral, parse, stage, target};
 
 pub struct NodeService {
     pub driver: Arc<Driver>,
@@ -20,7 +20,25 @@ pub struct NodeService {
 type Answer<T> = Result<Response<T>, Status>;
 
 /// Exactly what works.
-const CAPABILITIES: [rpc::Type; 2] = [rpc::Type::StageUnstageVolume, rpc::Type::SingleNodeMultiWriter];
+const CAPABILITIES: [rpc::Type; 3] =
+    [rpc::Type::StageUnstageVolume, rpc::Type::SingleNodeMultiWriter, rpc::Type::VolumeMountGroup];
+
+impl NodeService {
+    async fn publish_ephemeral(
+        &self,
+        request: &csi::NodePublishVolumeRequest,
+    ) -> Answer<csi::NodePublishVolumeResponse> {
+        let want = ephemeral::parse(request, &self.node)?;
+        let (driver, id) = (self.driver.clone(), want.volume.id.clone());
+        let node = self.node.clone();
+        let span = info_span!("csi.NodePublishVolume", volume = %id);
+        let work = async move {
+            ephemeral::publish(&driver, &node, want).await?;
+            Ok(csi::NodePublishVolumeResponse {})
+        };
+        self.driver.exclusive(&id, span, work).await
+    }
+}
 
 #[tonic::async_trait]
 impl Node for NodeService {
@@ -58,6 +76,9 @@ impl Node for NodeService {
         &self,
         r: Request<csi::NodePublishVolumeRequest>,
     ) -> Answer<csi::NodePublishVolumeResponse> {
+        if ephemeral::is_asked(r.get_ref()) {
+            return self.publish_ephemeral(r.get_ref()).await;
+        }
         let want = parse::node_publish_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();

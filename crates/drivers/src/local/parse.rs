@@ -8,8 +8,9 @@ use std::path::{Component, PathBuf};
 
 use bowline_proto::csi::v1 as csi;
 
+use super::recipe;
 use super::record::{Access, Segments, Source};
-use crate::capability::{AccessType, Capability, FsType};
+use crate::capability::{AccessType, Capability};
 use crate::capacity::Range;
 use crate::error::VolumeError;
 use crate::id::{Id, Key, Kind, VolumeId, quoted};
@@ -23,7 +24,7 @@ const NAME_MAX: usize = 128;
 /// Longest node id CSI allows, in bytes.
 const NODE_ID_MAX: usize = 256;
 /// Keys below this prefix are the caller's remarks, never settings.
-const METADATA_PREFIX: &str = "csi.storage.k8s.io/";
+pub const METADATA_PREFIX: &str = "csi.storage.k8s.io/";
 /// Marks our page tokens. No volume id contains it.
 const TOKEN_PREFIX: &str = "after:";
 
@@ -41,6 +42,8 @@ pub struct CreateVolume {
     pub requisite: Vec<Segments>,
     /// Places that would be best, best first.
     pub preferred: Vec<Segments>,
+    /// Made for one target and gone with it.
+    pub ephemeral: bool,
 }
 
 impl CreateVolume {
@@ -97,7 +100,9 @@ impl Undo {
 
 pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> {
     name(&request.name)?;
-    let capabilities = capabilities(&request.volume_capabilities)?;
+    let parameters = parameters(request.parameters)?;
+    let mut capabilities = capabilities(&request.volume_capabilities)?;
+    recipe::settle(&parameters, &mut capabilities)?;
     let access = access(&capabilities)?;
     let names_filesystem = |c: &Capability| matches!(c.access, AccessType::Mount { fs: Some(_), .. });
     if let Some(key) = request.mutable_parameters.keys().next() {
@@ -110,10 +115,11 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
         chose_filesystem: capabilities.iter().any(names_filesystem),
-        parameters: parameters(request.parameters)?,
+        parameters,
         source: snapshot::source(request.volume_content_source.as_ref())?,
         requisite: segments(places.requisite),
         preferred: segments(places.preferred),
+        ephemeral: false,
         name: request.name,
     })
 }
@@ -181,7 +187,7 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
         match capability.access {
             AccessType::Block => access.block = true,
             AccessType::Mount { fs, .. } => {
-                let fs = fs.unwrap_or(FsType::Ext4);
+                let fs = fs.unwrap_or_default();
                 if access.filesystem.is_some_and(|other| other != fs) {
                     return Err(VolumeError::Unsupported { why: "two filesystems on one volume".into() });
                 }
@@ -192,10 +198,10 @@ pub fn access(capabilities: &[Capability]) -> Result<Access> {
     Ok(access)
 }
 
-/// The parameters that shape the volume. There are none yet, so a typing error never goes unnoticed.
+/// The parameters that shape the volume. Only known ones, so a typing error never goes unnoticed.
 pub fn parameters(mut wire: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     wire.retain(|key, _| !key.starts_with(METADATA_PREFIX));
-    match wire.keys().next() {
+    match wire.keys().find(|key| !recipe::KEYS.contains(&key.as_str())) {
         Some(key) => Err(invalid("parameters", format!("unknown key `{}`", quoted(key)))),
         None => Ok(wire),
     }
@@ -223,7 +229,7 @@ pub fn page_size(max_entries: i32) -> Result<Option<usize>> {
     }
 }
 
-fn capability(wire: Option<&csi::VolumeCapability>) -> Result<Capability> {
+pub fn capability(wire: Option<&csi::VolumeCapability>) -> Result<Capability> {
     Capability::parse(wire.ok_or(VolumeError::Missing("volume_capability"))?)
 }
 
@@ -242,7 +248,7 @@ fn name(text: &str) -> Result<()> {
 }
 
 /// An absolute path spelled as the mount table spells it.
-fn path(text: &str, field: &'static str) -> Result<PathBuf> {
+pub fn path(text: &str, field: &'static str) -> Result<PathBuf> {
     required(text, field)?;
     let path = PathBuf::from(text);
     let climbs = path.components().any(|part| part == Component::ParentDir);

@@ -60,6 +60,7 @@ pub fn create(
         contents: Contents::Blank,
         published: BTreeMap::new(),
         staged: BTreeMap::new(),
+        ephemeral: want.ephemeral,
     }))
 }
 
@@ -79,6 +80,7 @@ fn compatible(want: &CreateVolume, have: &VolumeRecord) -> Result<()> {
     let fs_fits = want.access.filesystem.is_none() || want.access.filesystem == have.access.filesystem;
     let differences = [
         (want.name != have.name, "name"),
+        (want.ephemeral != have.ephemeral, "lifecycle"),
         (!want.range.admits(have.capacity), "size"),
         (!fs_fits || (want.access.block && !have.access.block), "capability"),
         (want.parameters != have.parameters, "parameter"),
@@ -166,18 +168,8 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
         read_only: published.read_only || want.capability.read_only(),
         capability: want.capability.digest(),
     };
-    match (staged_at(have, seen, node), seen.owner_at(&want.path)) {
-        (Some(old), _) if *old == new => return Ok(Stage::Already),
-        (Some(old), _) if old.path == new.path => return Err(VolumeError::StagedDifferently { id: id() }),
-        (Some(old), _) => {
-            return Err(VolumeError::InUse { id: id(), how: format!("staged at `{}`", old.path.display()) });
-        }
-        // Names of devices are reused after a reboot: a mount at the right path proves nothing.
-        (None, Some(_)) => {
-            let what = "a mount point of something else";
-            return Err(VolumeError::Foreign { path: want.path.clone(), what });
-        }
-        (None, None) => {}
+    if is_staged(&want.id, &new, have, seen, node)? {
+        return Ok(Stage::Already);
     }
     if elsewhere(have, seen, node).next().is_some() {
         return stage_beside(&want.id, new, have, seen, node);
@@ -189,6 +181,29 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
             Err(VolumeError::InUse { id: id(), how: format!("mounted at `{}`", path.display()) })
         }
     }
+}
+
+/// Whether a staging is in force as it is wanted. Another one, or another volume at its path, is in the way.
+pub fn is_staged(id: &VolumeId, new: &Staging, have: &VolumeRecord, seen: &Seen, node: &str) -> Result<bool> {
+    match (staged_at(have, seen, node), seen.owner_at(&new.path)) {
+        (Some(old), _) if old == new => Ok(true),
+        (Some(old), _) if old.path == new.path => Err(VolumeError::StagedDifferently { id: id.clone() }),
+        (Some(old), _) => {
+            Err(VolumeError::InUse { id: id.clone(), how: format!("staged at `{}`", old.path.display()) })
+        }
+        // Names of devices are reused after a reboot: a mount at the right path proves nothing.
+        (None, Some(_)) => {
+            let what = "a mount point of something else";
+            Err(VolumeError::Foreign { path: new.path.clone(), what })
+        }
+        (None, None) => Ok(false),
+    }
+}
+
+/// The group to give a staged volume to.
+pub fn group(want: &StageVolume, have: &VolumeRecord, node: &str) -> Option<u32> {
+    let writable = have.published.get(node).is_some_and(|published| !published.read_only);
+    want.capability.group().filter(|_| writable)
 }
 
 /// One kernel serves all nodes of this machine: the device is attached once and its filesystem mounted once, so
@@ -236,6 +251,8 @@ pub enum FirstUse {
     Format,
     /// Replace the image by an empty one, then format.
     BeginAgain,
+    /// Give the copy an identity of its own, check, then mount.
+    Renew,
     /// Check, then mount.
     Mount,
 }
@@ -265,10 +282,19 @@ pub fn first_use(
             Err(VolumeError::DataLoss { id: id.clone() })
         }
         (Contents::Raw, Content::Empty) => Err(holds("whatever a block user wrote".into())),
+        (Contents::Copied(_), Content::Filesystem(found)) if found == fs.as_str() && fs.is_unique() => {
+            Ok(FirstUse::Renew)
+        }
         (_, Content::Filesystem(found)) if found == fs.as_str() => Ok(FirstUse::Mount),
         (_, Content::Filesystem(found)) => Err(holds(format!("`{found}`"))),
         (_, Content::Other(found)) => Err(holds(found.clone())),
     }
+}
+
+/// The group to give a volume to before a target shows it, which may be another than when it was staged.
+pub fn target_group(want: &NodePublishVolume, have: &VolumeRecord, node: &str) -> Option<u32> {
+    let writable = have.staged.get(node).is_some_and(|staged| !staged.read_only);
+    want.capability.group().filter(|_| writable && !want.read_only)
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -50,9 +50,9 @@ impl Pool {
         self.snapshots.path(id, IMAGE)
     }
 
-    /// A volume that callers may use.
+    /// A volume that callers may use. An ephemeral one is only for its target.
     pub fn ready(&self, id: &VolumeId) -> Result<Arc<VolumeRecord>> {
-        let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready);
+        let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready && !record.ephemeral);
         found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
     }
 

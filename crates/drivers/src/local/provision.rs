@@ -1,11 +1,14 @@
 //! CreateVolume and DeleteVolume.
 
+use std::path::Path;
+
 use super::driver::Driver;
+use super::mounts::Seen;
 use super::parse::CreateVolume;
 use super::plan::{self, Create};
 use super::record::{Phase, VolumeRecord};
 use super::restore;
-use crate::error::{During, VolumeError, chain};
+use crate::error::{VolumeError, chain};
 use crate::id::VolumeId;
 
 /// Makes the volume, or finishes or returns the one that is there.
@@ -83,10 +86,14 @@ async fn refuse_in_use(driver: &Driver, id: &VolumeId, record: &VolumeRecord) ->
     if let Some(node) = record.published.keys().next() {
         return in_use(format!("published to node `{node}`"));
     }
-    // Whatever is mounted is attached, too.
-    let device = driver.host.kernel.loop_of(&driver.pool.image(id)).await.during("find loop device")?;
-    match device {
-        Some(device) => in_use(format!("attached as `{}`", device.display())),
-        None => Ok(()),
+    let seen = Seen::look(&driver.host, &driver.pool.image(id)).await?;
+    let Some(device) = &seen.device else { return Ok(()) };
+    let attached = || in_use(format!("attached as `{}`", device.display()));
+    // A block volume shows nowhere but at its targets.
+    let staged_as_block = record.staged.values().any(|staging| staging.block);
+    if staged_as_block || seen.uses_besides(Path::new("")).next().is_some() {
+        return attached();
     }
+    // Nothing shows it: a failed staging could not let go of it. The kernel knows whether anybody else has it.
+    driver.host.kernel.loop_detach(device).await.or_else(|_| attached())
 }

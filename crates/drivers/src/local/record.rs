@@ -34,6 +34,9 @@ pub struct VolumeRecord {
     pub published: BTreeMap<String, Attachment>,
     /// By node, the last staging that began there. True only while the kernel confirms it.
     pub staged: BTreeMap<String, Staging>,
+    /// Made for one target, which is its only staging, and deleted with it.
+    #[serde(default)]
+    pub ephemeral: bool,
 }
 
 impl Record for VolumeRecord {

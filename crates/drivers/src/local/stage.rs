@@ -8,30 +8,33 @@ use super::config::NamedNode;
 use super::driver::Driver;
 use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
-use super::plan::{self, FirstUse, Stage};
+use super::plan::{self, Stage};
+use super::prepare::{self, Preparing, attach, save};
 use super::record::{Contents, Staging, VolumeRecord};
 use super::target;
 use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
+use crate::place;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 /// Attaches the volume and, unless it is for block access, mounts its filesystem at the staging path.
 pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Result<()> {
+    let path = place::to_use(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
+    let want = StageVolume { path, ..want };
     let have = driver.pool.ready(&want.id)?;
     let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
     let done = match plan::stage(&want, &have, &seen, &node.id)? {
-        Stage::Already => return Ok(()),
+        // The group may be what an earlier try did not get to.
+        Stage::Already => return set_group(driver, &want.path, plan::group(&want, &have, &node.id)).await,
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
         Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
-        Stage::Mount(staging, fs) => {
-            let flags = match want.capability.access {
-                AccessType::Mount { flags, .. } => flags,
-                AccessType::Block => MountFlags::default(),
-            };
-            Mounting { driver, node, id: &want.id, fs, flags }.run(&have, staging).await
-        }
+        Stage::Mount(staging, fs) => mount(driver, node, &want, &have, staging, fs).await,
+    };
+    let done = match done {
+        Ok(()) => hand_over(driver, &want, plan::group(&want, &have, &node.id)).await,
+        failed => failed,
     };
     if done.is_err() {
         // A caller told of a final failure forgets the volume without unstaging it. A device left attached
@@ -39,6 +42,47 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
         release(driver, &want.id).await;
     }
     done
+}
+
+/// Mounts the filesystem at the staging path.
+async fn mount(
+    driver: &Driver,
+    node: &NamedNode,
+    want: &StageVolume,
+    have: &VolumeRecord,
+    staging: Staging,
+    fs: FsType,
+) -> Result<()> {
+    let flags = match &want.capability.access {
+        AccessType::Mount { flags, .. } => flags,
+        AccessType::Block => &MountFlags::default(),
+    };
+    refuse_odd_path(driver, &want.path).await?;
+    driver.point("local.node-stage.before-record");
+    let record = staged(have, node, staging);
+    save(driver, &want.id, have, record.clone()).await?;
+    let device = Preparing { driver, id: &want.id, fs, read_only: flags.read_only() }.run(record).await?;
+    driver.point("local.node-stage.before-mount");
+    prepare::mount(driver, &want.id, &device, &want.path, fs, flags).await?;
+    driver.point("local.node-stage.after-mount");
+    Ok(())
+}
+
+/// Gives what was just mounted to its group, or takes it down again: nobody unstages what failed for good.
+async fn hand_over(driver: &Driver, want: &StageVolume, group: Option<u32>) -> Result<()> {
+    let given = set_group(driver, &want.path, group).await;
+    if given.is_err() {
+        driver.host.kernel.unmount(&want.path).await.during("unmount")?;
+    }
+    given
+}
+
+/// Makes everything in a mounted volume belong to a group. Costs one look when it does already.
+pub async fn set_group(driver: &Driver, path: &Path, group: Option<u32>) -> Result<()> {
+    let Some(group) = group else { return Ok(()) };
+    driver.host.disk.set_group(path, group).await.during("give the volume to its group")?;
+    driver.point("local.set-group.after");
+    Ok(())
 }
 
 async fn stage_block(
@@ -106,91 +150,10 @@ fn staged(have: &VolumeRecord, node: &NamedNode, staging: Staging) -> VolumeReco
     record
 }
 
-/// The steps from an image to a mounted filesystem.
-struct Mounting<'a> {
-    driver: &'a Driver,
-    node: &'a NamedNode,
-    id: &'a VolumeId,
-    fs: FsType,
-    flags: MountFlags,
-}
-
-impl Mounting<'_> {
-    async fn run(&self, have: &VolumeRecord, staging: Staging) -> Result<()> {
-        let path = staging.path.clone();
-        refuse_odd_path(self.driver, &path).await?;
-        self.driver.point("local.node-stage.before-record");
-        let record = staged(have, self.node, staging);
-        save(self.driver, self.id, have, record.clone()).await?;
-        if let Contents::Formatting(_) = record.contents {
-            // `begin_again` may have died between removing the old image and making the new one.
-            self.driver.pool.make_image(self.id, record.capacity).await?;
-        }
-        self.driver.point("local.node-stage.before-attach");
-        let device = attach(self.driver, self.id, false).await?;
-        self.driver.point("local.node-stage.before-probe");
-        let device = self.prepare(record, device).await?;
-        self.driver.point("local.node-stage.before-mount");
-        let kernel = &self.driver.host.kernel;
-        kernel.mount(&device, &path, self.fs.as_str(), &self.flags.0).await.during("mount filesystem")?;
-        self.driver.point("local.node-stage.after-mount");
-        Ok(())
-    }
-
-    /// Leaves a sound filesystem on the device.
-    async fn prepare(&self, record: VolumeRecord, device: PathBuf) -> Result<PathBuf> {
-        let kernel = &self.driver.host.kernel;
-        let probe = kernel.content(&device).await.during("probe device")?;
-        let read_only = self.flags.read_only();
-        let device = match plan::first_use(self.id, record.contents, &probe, self.fs, read_only)? {
-            FirstUse::Mount => {
-                let contents = match record.contents {
-                    Contents::Raw => Contents::Raw,
-                    Contents::Blank
-                    | Contents::Formatting(_)
-                    | Contents::Copied(_)
-                    | Contents::Formatted(_) => Contents::Formatted(self.fs),
-                };
-                save(self.driver, self.id, &record, VolumeRecord { contents, ..record.clone() }).await?;
-                if !read_only {
-                    kernel.check_filesystem(&device, self.fs.as_str()).await.during("check filesystem")?;
-                }
-                return Ok(device);
-            }
-            FirstUse::BeginAgain => self.begin_again(&record, &device).await?,
-            FirstUse::Format => device,
-        };
-        self.format(record, &device).await?;
-        Ok(device)
-    }
-
-    /// Swaps a half-formatted image for an empty one, so that mkfs meets an empty device, as it insists on.
-    async fn begin_again(&self, record: &VolumeRecord, device: &Path) -> Result<PathBuf> {
-        self.driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
-        self.driver.point("local.node-stage.before-renew");
-        self.driver.pool.renew_image(self.id, record.capacity).await?;
-        self.driver.point("local.node-stage.after-renew");
-        attach(self.driver, self.id, false).await
-    }
-
-    /// The marker before mkfs and the mark after it are what tells a half-made filesystem from a used one.
-    async fn format(&self, record: VolumeRecord, device: &Path) -> Result<()> {
-        self.driver.point("local.node-stage.before-marker");
-        let marked = VolumeRecord { contents: Contents::Formatting(self.fs), ..record.clone() };
-        save(self.driver, self.id, &record, marked.clone()).await?;
-        self.driver.point("local.node-stage.before-mkfs");
-        let kernel = &self.driver.host.kernel;
-        kernel.make_filesystem(device, self.fs.as_str(), &[]).await.during("make filesystem")?;
-        self.driver.point("local.node-stage.after-mkfs");
-        let done = VolumeRecord { contents: Contents::Formatted(self.fs), ..marked };
-        self.driver.pool.volumes.put(self.id, done).await?;
-        self.driver.point("local.node-stage.after-marker");
-        Ok(())
-    }
-}
-
 /// Unmounts and detaches. What is not staged counts as done.
 pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()> {
+    let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
+    let want = Undo { path, ..want };
     let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
     let Some((have, id)) = known else {
         return target::refuse_mounted(driver, &want).await;
@@ -219,23 +182,14 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     Ok(())
 }
 
-/// Detaches after a failed staging, unless something shows the device.
-async fn release(driver: &Driver, id: &VolumeId) {
+/// Detaches after a failure, unless something shows the device.
+pub async fn release(driver: &Driver, id: &VolumeId) {
     let Ok(seen) = Seen::look(&driver.host, &driver.pool.image(id)).await else { return };
     let Some(device) = seen.device.as_deref() else { return };
     if seen.uses_besides(Path::new("")).next().is_some() {
         return;
     }
     if let Err(error) = driver.host.kernel.loop_detach(device).await {
-        tracing::warn!(%error, "loop device stays attached after a failed staging");
+        tracing::warn!(%error, "loop device stays attached after a failure");
     }
-}
-
-async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathBuf> {
-    driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await.during("attach loop device")
-}
-
-/// Writes a record only when it changed: staging again after the first time costs no disk sync.
-async fn save(driver: &Driver, id: &VolumeId, old: &VolumeRecord, new: VolumeRecord) -> Result<()> {
-    if *old == new { Ok(()) } else { driver.pool.volumes.put(id, new).await }
 }

@@ -6,22 +6,31 @@ use bowline_host::disk::Kind;
 
 use super::config::NamedNode;
 use super::driver::Driver;
+use super::ephemeral;
 use super::mounts::{Owner, Seen};
 use super::parse::{NodePublishVolume, Undo};
 use super::plan::{self, NodePublish};
+use super::stage;
 use crate::error::{During, VolumeError};
+use crate::place;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 /// Most mounts ever taken off one path; more means that something keeps adding them.
 const STACK_MAX: usize = 16;
-const TARGET_MODE: u32 = 0o750;
+pub const TARGET_MODE: u32 = 0o750;
 
 pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume) -> Result<()> {
+    let target = place::to_use(&driver.host, &driver.config.pool, &want.target, "target_path").await?;
+    let staging = place::as_mounted(&driver.host, &want.staging).await;
+    let want = NodePublishVolume { staging, target, ..want };
     let have = driver.pool.ready(&want.id)?;
     let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
     let disk = &driver.host.disk;
-    match plan::node_publish(&want, &have, &seen, &node.id)? {
+    let decided = plan::node_publish(&want, &have, &seen, &node.id)?;
+    // On the staged filesystem, so that nobody sees a target before it has its group.
+    stage::set_group(driver, &want.staging, plan::target_group(&want, &have, &node.id)).await?;
+    match decided {
         NodePublish::Already => Ok(()),
         NodePublish::Directory { read_only } => {
             driver.point("local.node-publish.before-target");
@@ -52,8 +61,12 @@ async fn bind(driver: &Driver, source: &Path, target: &Path, read_only: bool) ->
 /// Takes the volume off the target and removes it. Works from the mount table alone, so a target whose
 /// filesystem answers every stat with an error goes like any other.
 pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
-    match want.id.clone().filter(|id| driver.pool.volumes.get(id).is_some()) {
-        Some(id) => {
+    let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "target_path").await?;
+    let want = Undo { path, ..want };
+    let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
+    match known {
+        Some((have, id)) if have.ephemeral => ephemeral::unpublish(driver, &id, &have, &want.path).await?,
+        Some((_, id)) => {
             driver.point("local.node-unpublish.before-unmount");
             let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
             unmount_all(driver, &seen, &want.path).await?;
@@ -95,7 +108,7 @@ fn foreign(path: &Path) -> VolumeError {
 }
 
 /// Removes an empty directory or an empty file. Anything else holds data that is not ours to delete.
-async fn remove_target(driver: &Driver, path: &Path) -> Result<()> {
+pub async fn remove_target(driver: &Driver, path: &Path) -> Result<()> {
     let disk = &driver.host.disk;
     match disk.kind(path).await.during("look at target")? {
         None => Ok(()),

@@ -6,6 +6,7 @@ use bowline_proto::csi::v1::validate_volume_capabilities_response::Confirmed;
 use super::driver::Driver;
 use super::parse;
 use super::plan;
+use super::recipe;
 use super::record::VolumeRecord;
 use crate::capability::FsType;
 use crate::capacity::MIB;
@@ -48,7 +49,9 @@ fn fits(
     if !request.mutable_parameters.is_empty() {
         return Err(incompatible("mutable parameter"));
     }
-    if parse::parameters(request.parameters.clone())? != record.parameters {
+    // Left out, they are not asked about.
+    let parameters = parse::parameters(request.parameters.clone())?;
+    if !request.parameters.is_empty() && parameters != record.parameters {
         return Err(incompatible("parameter"));
     }
     Ok(())
@@ -62,7 +65,7 @@ pub async fn capacity(
     driver: &Driver,
     request: csi::GetCapacityRequest,
 ) -> Result<csi::GetCapacityResponse, VolumeError> {
-    parse::parameters(request.parameters)?;
+    let parameters = parse::parameters(request.parameters)?;
     let here = request.accessible_topology.is_none_or(|topology| {
         driver
             .config
@@ -71,7 +74,10 @@ pub async fn capacity(
     });
     let filesystem = match request.volume_capabilities.as_slice() {
         [] => Ok(None),
-        wire => parse::capabilities(wire).and_then(|all| parse::access(&all)).map(|access| access.filesystem),
+        wire => parse::capabilities(wire).and_then(|mut all| {
+            recipe::settle(&parameters, &mut all)?;
+            parse::access(&all).map(|access| access.filesystem)
+        }),
     };
     let filesystem = match filesystem {
         Ok(filesystem) if here => filesystem,

@@ -72,10 +72,10 @@ async fn perform(caller: &Caller, step: Step) -> Answer {
 }
 
 /// A driver process; killed when dropped.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
-    async fn start(scratch: &Scratch, failpoints: &str) -> Self {
+    pub async fn start(scratch: &Scratch, failpoints: &str) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "crash::driver_process"])
             .env(DIRECTORY, scratch.path(""))
@@ -89,7 +89,7 @@ impl Process {
         process
     }
 
-    fn is_dead(&mut self) -> bool {
+    pub fn is_dead(&mut self) -> bool {
         // The connection may break a moment before the process can be waited for.
         (0..100).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));

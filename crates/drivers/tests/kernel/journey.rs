@@ -66,10 +66,10 @@ impl Drop for Scratch {
             let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
             let _ = std::process::Command::new("umount").arg(target).status();
         }
-        let image = self.path("pool/volumes").join(VOLUME).join("disk.img");
-        let attached = std::process::Command::new("losetup").arg("-j").arg(image).output();
+        let attached = std::process::Command::new("losetup").args(["-n", "-O", "NAME,BACK-FILE"]).output();
         let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        for device in attached.lines().filter_map(|line| line.split(':').next()) {
+        let ours = attached.lines().filter(|line| line.contains(&here));
+        for device in ours.filter_map(|line| line.split_ascii_whitespace().next()) {
             let _ = std::process::Command::new("losetup").arg("-d").arg(device).status();
         }
     }

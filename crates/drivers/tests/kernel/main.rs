@@ -1,8 +1,14 @@
 //! The driver on a real kernel: loop devices, mkfs, mounts. Needs root and fails without it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
 
+mod broken;
 mod crash;
+mod ephemeral;
+mod filesystems;
+mod group;
 mod journey;
+mod places;
+mod volume;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};
@@ -39,6 +45,11 @@ async fn ext4() {
 #[tokio::test]
 async fn xfs() {
     data_survives(filesystem("xfs")).await;
+}
+
+#[tokio::test]
+async fn btrfs() {
+    data_survives(filesystem("btrfs")).await;
 }
 
 #[tokio::test]
@@ -89,7 +100,7 @@ async fn read_only_devices_refuse_writes() {
 /// The smallest volumes that are promised really can be formatted.
 #[tokio::test]
 async fn the_smallest_sizes_work() {
-    for fs_type in ["ext4", "xfs"] {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
         let scratch = Scratch::new();
         let (_running, stop) = serve(&scratch).await;
         let mut caller = Caller::new(&scratch, filesystem(fs_type), Mode::SingleNodeWriter);

@@ -20,6 +20,7 @@ const BTRFS_MAGIC: &[u8] = b"_BHRfS_M";
 const BTRFS_MAGIC_AT: usize = 0x40;
 const BTRFS_IDENTITY: usize = 0x20;
 const BTRFS_DEVICE_ITEM: usize = 0xc9;
+const BTRFS_LOG: usize = 0x60;
 
 /// Bytes that the filesystem was made for or last grown to.
 pub(super) fn size(device: &Path, fs_type: &str) -> Result<u64> {
@@ -47,6 +48,13 @@ fn xfs_size(device: &Path) -> io::Result<u64> {
 fn btrfs_size(device: &Path) -> io::Result<u64> {
     let superblock = read_superblock(device, BTRFS_POSITION, BTRFS_MAGIC, BTRFS_MAGIC_AT)?;
     Ok(u64::from_le_bytes(word(&superblock, BTRFS_DEVICE_ITEM + 8)))
+}
+
+/// Whether a btrfs has writes that are in its log only: it was not unmounted in an orderly way.
+pub(super) fn btrfs_has_log(device: &Path) -> Result<bool> {
+    let superblock = read_superblock(device, BTRFS_POSITION, BTRFS_MAGIC, BTRFS_MAGIC_AT);
+    let superblock = superblock.map_err(|e| failed(device, "btrfs", &e))?;
+    Ok(u64::from_le_bytes(word(&superblock, BTRFS_LOG)) != 0)
 }
 
 /// Past what was read earlier: a mounted filesystem does not have to write through the cache of its device.

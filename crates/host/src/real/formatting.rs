@@ -39,7 +39,7 @@ async fn make_to_the_end(what: &str, device: &Path, fs_type: &str, options: &[St
     let path = device.to_string_lossy();
     args.push(&path);
     set_mark(device, true).await?;
-    tools::run_checked(what, &format!("mkfs.{fs_type}"), &args).await?;
+    tools::run_alone_checked(device, what, &format!("mkfs.{fs_type}"), &args).await?;
     set_mark(device, false).await
 }
 

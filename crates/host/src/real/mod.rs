@@ -3,6 +3,7 @@
 //! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
 
 mod activity;
+mod alone;
 mod changed;
 mod clock;
 mod containers;

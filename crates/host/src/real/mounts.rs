@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::mount::{FsOpenFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::{devices, mountinfo, raw};
 use crate::kernel::{KernelError, Mount, Result};
@@ -69,6 +69,20 @@ pub(super) fn mount(device: &Path, target: &Path, fs_type: &str, options: &[Stri
     let data = CString::new(data).map_err(|_| KernelError::other(what(), "an option holds a zero byte"))?;
     rustix::mount::mount(device, target, fs_type, flags, data.as_c_str())
         .map_err(|errno| KernelError::errno(what(), errno.raw_os_error()))
+}
+
+/// Mounts a filesystem where nobody sees it and takes it off again, so that its log is replayed. A crash takes it
+/// off, too.
+pub(super) fn mount_unseen(device: &Path, fs_type: &str) -> Result<()> {
+    let failed = |errno: Errno| {
+        KernelError::errno(
+            format!("replay the log of the {fs_type} on `{}`", device.display()),
+            errno.raw_os_error(),
+        )
+    };
+    let context = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
+    rustix::mount::fsconfig_set_string(&context, "source", device).map_err(failed)?;
+    rustix::mount::fsconfig_create(&context).map_err(failed)
 }
 
 /// Clones the mount aside, makes it read-only there, and only then puts it in place: nobody ever sees it

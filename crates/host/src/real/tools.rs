@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
-use super::{blocking, blocking_kernel, ext4, mounts};
+use super::{alone, blocking, blocking_kernel, ext4, filesystems, mounts};
 use crate::kernel::{KernelError, Result};
 
 /// Where system programs live, whatever the PATH of this process is.
@@ -26,10 +26,19 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 /// Runs a program to its end, also when the caller stops waiting: a filesystem tool is never cut short. It has
 /// a process group of its own, so that no terminal's Ctrl-C reaches it.
 pub(super) async fn run(name: &str, args: &[&str]) -> Result<Output> {
+    run_with(Stdio::null(), name, args).await
+}
+
+/// Runs a program that changes an unmounted device, and no other beside it.
+async fn run_alone(device: &Path, name: &str, args: &[&str]) -> Result<Output> {
+    run_with(alone::lock(device).await?.into(), name, args).await
+}
+
+async fn run_with(input: Stdio, name: &str, args: &[&str]) -> Result<Output> {
     let what = || format!("run `{name}`");
     let program = find(name).ok_or_else(|| KernelError::errno(what(), nix::libc::ENOENT))?;
     let mut command = Command::new(program);
-    command.args(args).env("LC_ALL", "C").stdin(Stdio::null()).process_group(0).kill_on_drop(false);
+    command.args(args).env("LC_ALL", "C").stdin(input).process_group(0).kill_on_drop(false);
     let running = tokio::spawn(async move { command.output().await });
     let output = running.await.map_err(|e| KernelError::other(what(), e.to_string()))?;
     output.map_err(|e| KernelError::io(what(), &e))
@@ -37,11 +46,19 @@ pub(super) async fn run(name: &str, args: &[&str]) -> Result<Output> {
 
 /// Runs a program that says by its exit code whether it worked.
 pub(super) async fn run_checked(what: &str, name: &str, args: &[&str]) -> Result<()> {
-    let output = run(name, args).await?;
+    judge(what, &run(name, args).await?)
+}
+
+/// The same for one that changes an unmounted device.
+pub(super) async fn run_alone_checked(device: &Path, what: &str, name: &str, args: &[&str]) -> Result<()> {
+    judge(what, &run_alone(device, name, args).await?)
+}
+
+fn judge(what: &str, output: &Output) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let why = complaint(&output);
+    let why = complaint(output);
     // Callers can tell "never" from "try again" only by the errno.
     let errno = why.contains("ermission denied").then_some(nix::libc::EPERM);
     Err(KernelError { what: what.into(), why, errno })
@@ -72,15 +89,17 @@ pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
         tracing::warn!(program, device = %device.display(), "not checked: the program is missing");
         return Ok(());
     }
-    let output = run(&program, &["-a", &device.to_string_lossy()]).await?;
+    let output = run_alone(device, &program, &["-a", &device.to_string_lossy()]).await?;
     match output.status.code().map_or(Verdict::NotChecked, verdict) {
         Verdict::Clean => {}
         Verdict::Repaired => {
             tracing::warn!(device = %device.display(), "errors were repaired: {}", complaint(&output));
         }
-        Verdict::Broken | Verdict::NotChecked => {
+        broken @ (Verdict::Broken | Verdict::NotChecked) => {
             let what = format!("{program} `{}`", device.display());
-            return Err(KernelError::other(what, complaint(&output)));
+            // As the kernel would say it when mounting.
+            let errno = (broken == Verdict::Broken).then_some(nix::libc::EUCLEAN);
+            return Err(KernelError { what, why: complaint(&output), errno });
         }
     }
     Ok(())
@@ -112,18 +131,18 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
     let what = format!("grow the {fs_type} on `{}`", device.display());
     let path = device.to_path_buf();
     let mounted = blocking_kernel(move || mounts::is_mounted(&path)).await?;
-    let (device, target) = (device.to_string_lossy(), target.to_string_lossy());
+    let (name, target) = (device.to_string_lossy(), target.to_string_lossy());
     match (fs_type, mounted) {
-        ("ext2" | "ext3" | "ext4", true) => run_checked(&what, "resize2fs", &[&device]).await,
+        ("ext2" | "ext3" | "ext4", true) => run_checked(&what, "resize2fs", &[&name]).await,
         ("ext2" | "ext3" | "ext4", false) => {
-            let output = run("fsck.ext4", &["-f", "-p", &device]).await?;
+            let output = run_alone(device, "fsck.ext4", &["-f", "-p", &name]).await?;
             match output.status.code().map_or(Verdict::NotChecked, verdict) {
                 Verdict::Clean | Verdict::Repaired => {}
                 Verdict::Broken | Verdict::NotChecked => {
                     return Err(KernelError::other(what, complaint(&output)));
                 }
             }
-            run_checked(&what, "resize2fs", &[&device]).await
+            run_alone_checked(device, &what, "resize2fs", &[&name]).await
         }
         ("xfs", true) => run_checked(&what, "xfs_growfs", &["-d", &target]).await,
         ("btrfs", true) => run_checked(&what, "btrfs", &["filesystem", "resize", "max", &target]).await,
@@ -133,13 +152,20 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
 }
 
 /// Two btrfs filesystems with one identity are one to the kernel, which may refuse the second or, worse, mix them
-/// up. An interrupted change is finished by the next one.
+/// up. An interrupted change is finished by the next one. The log does not survive a change, and without it the
+/// kernel would refuse the filesystem, so what is in it is written to its place before.
 pub(super) async fn renew_identity(device: &Path, fs_type: &str) -> Result<()> {
     if fs_type != "btrfs" {
         return Ok(());
     }
     let what = format!("give the btrfs on `{}` a new identity", device.display());
-    run_checked(&what, "btrfstune", &["-f", "-u", &device.to_string_lossy()]).await
+    let path = device.to_path_buf();
+    blocking_kernel(move || match filesystems::btrfs_has_log(&path)? {
+        true => mounts::mount_unseen(&path, "btrfs"),
+        false => Ok(()),
+    })
+    .await?;
+    run_alone_checked(device, &what, "btrfstune", &["-f", "-u", &device.to_string_lossy()]).await
 }
 
 #[cfg(test)]

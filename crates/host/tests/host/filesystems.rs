@@ -82,6 +82,33 @@ async fn identities_are_renewed_where_they_must_be() {
     }
 }
 
+/// A copy of a machine that lost power: what was synced last is in the log only.
+#[tokio::test]
+async fn a_new_identity_loses_nothing_that_was_synced() {
+    let world = World::new();
+    let kernel = &world.host.kernel;
+    let (_, target) = world.mounted("origin", "btrfs").await;
+    std::fs::write(target.join("first"), "kept").unwrap();
+    std::fs::File::open(&target).and_then(|root| Ok(rustix::fs::syncfs(root)?)).unwrap();
+    let late = std::fs::File::create(target.join("late")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&late, b"kept, too", 0).unwrap();
+    late.sync_all().unwrap();
+    world.host.disk.copy(&world.path("origin"), &world.path("copy")).await.unwrap();
+
+    let copy = kernel.loop_attach(&world.path("copy"), false).await.unwrap();
+    let log = Command::new("btrfs").args(["inspect-internal", "dump-super"]).arg(&copy).output().unwrap();
+    let log = String::from_utf8(log.stdout).unwrap();
+    let log = log.lines().find_map(|line| line.strip_prefix("log_root\t\t")).unwrap().to_owned();
+    assert_ne!(log.trim(), "0", "the copy has something in its log");
+    kernel.renew_identity(&copy, "btrfs").await.unwrap();
+    let beside = world.dir("beside");
+    kernel.mount(&copy, &beside, "btrfs", &[]).await.unwrap();
+    assert_eq!(std::fs::read_to_string(beside.join("first")).unwrap(), "kept");
+    assert_eq!(std::fs::read_to_string(beside.join("late")).unwrap(), "kept, too");
+    kernel.unmount(&beside).await.unwrap();
+    kernel.loop_detach(&copy).await.unwrap();
+}
+
 /// The mount table shows btrfs under a number that is not that of its device.
 #[tokio::test]
 async fn every_mounted_device_is_known_as_such() {

@@ -230,3 +230,31 @@ async fn formatting_goes_on_when_nobody_waits() {
     assert_eq!(kernel.content(&device).await.unwrap(), Content::Filesystem("xfs".into()));
     kernel.loop_detach(&device).await.unwrap();
 }
+
+/// A tool outlives the process that started it; the next process waits its turn instead of starting a second one.
+#[tokio::test]
+async fn a_tool_that_is_at_work_is_left_alone() {
+    let world = World::new();
+    let kernel = &world.host.kernel;
+    let device = world.device("image", 128).await;
+    let at_work = || {
+        let locked = OpenOptions::new().write(true).open(&device).unwrap();
+        rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        Command::new("sleep").arg("60").stdin(Stdio::from(locked)).spawn().unwrap()
+    };
+    let end = |mut tool: std::process::Child| {
+        tool.kill().unwrap();
+        tool.wait().unwrap();
+    };
+    let tool = at_work();
+    let busy = kernel.make_filesystem(&device, "btrfs", &[]).await.unwrap_err();
+    assert_eq!(busy.errno, Some(nix::libc::EBUSY), "{busy}");
+    assert_eq!(kernel.content(&device).await.unwrap(), Content::Empty);
+    end(tool);
+    kernel.make_filesystem(&device, "btrfs", &[]).await.unwrap();
+    let tool = at_work();
+    assert_eq!(kernel.renew_identity(&device, "btrfs").await.unwrap_err().errno, Some(nix::libc::EBUSY));
+    end(tool);
+    kernel.renew_identity(&device, "btrfs").await.unwrap();
+    kernel.loop_detach(&device).await.unwrap();
+}

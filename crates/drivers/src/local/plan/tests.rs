@@ -32,6 +32,7 @@ fn wanted() -> CreateVolume {
         parameters: Default::default(),
         requisite: Vec::new(),
         preferred: Vec::new(),
+        ephemeral: false,
     }
 }
 
@@ -49,6 +50,7 @@ fn record(phase: Phase) -> VolumeRecord {
         contents: Contents::Blank,
         published: Default::default(),
         staged: Default::default(),
+        ephemeral: false,
     }
 }
 
@@ -56,12 +58,14 @@ fn record(phase: Phase) -> VolumeRecord {
 fn create_decisions() {
     let other_parameters =
         VolumeRecord { parameters: [("tier".to_owned(), "fast".to_owned())].into(), ..record(Phase::Ready) };
+    let ephemeral = VolumeRecord { ephemeral: true, ..record(Phase::Ready) };
     let table = [
         ("nothing there", None, Ok(Create::Make(record(Phase::Creating)))),
         ("half made", Some(record(Phase::Creating)), Ok(Create::Resume(record(Phase::Creating)))),
         ("there", Some(record(Phase::Ready)), Ok(Create::Reuse(record(Phase::Ready)))),
         ("going", Some(record(Phase::Deleting)), Err(Code::Aborted)),
         ("other parameters", Some(other_parameters), Err(Code::AlreadyExists)),
+        ("a pod's own", Some(ephemeral), Err(Code::AlreadyExists)),
     ];
     for (name, have, expected) in table {
         let decided = create(&wanted(), have, &[&here()], TOTAL).map_err(|error| error.code());
@@ -72,7 +76,7 @@ fn create_decisions() {
 }
 
 fn capability(mode: Mode) -> Capability {
-    Capability { access: AccessType::Mount { fs: None, flags: MountFlags::default() }, mode }
+    Capability { access: AccessType::Mount { fs: None, flags: MountFlags::default(), group: None }, mode }
 }
 
 fn on_n1<T>(value: T) -> BTreeMap<String, T> {

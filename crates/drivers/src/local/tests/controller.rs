@@ -261,5 +261,5 @@ async fn what_is_not_offered_is_unimplemented() {
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
     assert_eq!(all.into_inner().capabilities.len(), 11);
     let all = node.node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 2);
+    assert_eq!(all.into_inner().capabilities.len(), 3);
 }

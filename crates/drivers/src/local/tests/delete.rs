@@ -54,6 +54,23 @@ async fn an_attached_block_volume_is_in_use() {
     assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition);
 }
 
+/// A staging failed, and so did letting go of its device; nobody comes back to unstage it.
+#[tokio::test]
+async fn a_device_left_attached_does_not_keep_the_volume() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.attach("v", mount()).await.unwrap();
+    world.machine.fail_next("mount", 5);
+    world.machine.fail_next("loop_detach", 16);
+    world.stage("v", mount()).await.unwrap_err();
+    assert_eq!(world.machine.loops().len(), 1);
+    world.detach("v").await.unwrap();
+    world.machine.fail_next("loop_detach", 16);
+    assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition, "somebody else has it");
+    world.delete("v").await.unwrap();
+    world.assert_clean("deleted").await;
+}
+
 /// The last step failed once; the repeat finds no record and still has to finish.
 #[tokio::test]
 async fn a_directory_left_behind_goes_with_the_repeat() {

@@ -31,9 +31,10 @@ async fn stage_over(have: Contents, probe: Content, read_only: bool) -> (Code, C
 
 #[tokio::test]
 async fn what_staging_does_to_a_device() {
-    use Contents::{Blank, Formatted, Formatting, Raw};
+    use Contents::{Blank, Copied, Formatted, Formatting, Raw};
     let ext4 = || filesystem("ext4");
     let xfs = || filesystem("xfs");
+    let btrfs = || filesystem("btrfs");
     let partitions = || Content::Other("dos partition table".into());
     let (refused, lost) = (Code::FailedPrecondition, Code::DataLoss);
     let table = [
@@ -53,6 +54,29 @@ async fn what_staging_does_to_a_device() {
         ("vanished, read-only", Formatted(FsType::Ext4), Content::Empty, true, lost, Content::Empty),
         ("overwritten", Formatted(FsType::Ext4), partitions(), false, refused, partitions()),
         ("replaced", Formatted(FsType::Ext4), xfs(), false, refused, xfs()),
+        ("lost copy", Copied(FsType::Ext4), Content::Empty, false, lost, Content::Empty),
+        ("copy", Copied(FsType::Ext4), ext4(), false, Code::Ok, ext4()),
+        ("copy of another", Copied(FsType::Xfs), xfs(), false, refused, xfs()),
+        ("half of another kind", Formatting(FsType::Btrfs), btrfs(), false, Code::Ok, ext4()),
+        ("btrfs brought along", Blank, btrfs(), false, refused, btrfs()),
+        ("btrfs in its place", Formatted(FsType::Ext4), btrfs(), false, refused, btrfs()),
+        (
+            "LVM",
+            Blank,
+            Content::Other("LVM2_member".into()),
+            false,
+            refused,
+            Content::Other("LVM2_member".into()),
+        ),
+        (
+            "LUKS",
+            Blank,
+            Content::Other("crypto_LUKS".into()),
+            false,
+            refused,
+            Content::Other("crypto_LUKS".into()),
+        ),
+        ("swap", Blank, Content::Other("swap".into()), false, refused, Content::Other("swap".into())),
         ("block user's bytes", Raw, Content::Empty, false, refused, Content::Empty),
         ("block user's filesystem", Raw, ext4(), false, Code::Ok, ext4()),
         ("block user's other one", Raw, xfs(), false, refused, xfs()),
