@@ -69,6 +69,8 @@ pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Resul
         name: id.to_string(),
         range: Range { required: size, limit: 0 },
         access: parse::access(std::slice::from_ref(&capability))?,
+        chose_filesystem: true,
+        source: None,
         parameters: settings,
         mutable: Settings::default(),
         chose_filesystem: true,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tonic::Code;
 
+use crate::crash::Process;
 use crate::journey::{Scratch, serve};
 use crate::volume::{Volume, text, tool};
 
@@ -184,8 +185,15 @@ async fn a_destroyed_superblock_is_not_formatted_over() {
     stop.cancel();
 }
 
+/// The bytes of one volume become another's, with the record that a restore leaves.
+fn make_copy(origin: &Volume, copy: &Volume, fs_type: &str) {
+    fs::copy(&origin.image, &copy.image).unwrap();
+    let record = fs::read_to_string(&copy.record).unwrap();
+    let copied = format!("\"contents\": {{\"copied\": \"{fs_type}\"}}");
+    fs::write(&copy.record, record.replace("\"contents\": \"blank\"", &copied)).unwrap();
+}
+
 /// Goal: a copy and its origin are mounted at once, whichever is first, and each has its own data from then on.
-/// Method: the bytes of one volume become another's, with the record that a restore leaves.
 #[tokio::test]
 async fn copies_beside_their_origins() {
     for fs_type in ["ext4", "xfs", "btrfs"] {
@@ -201,10 +209,7 @@ async fn copies_beside_their_origins() {
             origin.down().await.unwrap();
             stop.cancel();
             running.await.unwrap();
-            fs::copy(&origin.image, &copy.image).unwrap();
-            let record = fs::read_to_string(&copy.record).unwrap();
-            let copied = format!("\"contents\": {{\"copied\": \"{fs_type}\"}}");
-            fs::write(&copy.record, record.replace("\"contents\": \"blank\"", &copied)).unwrap();
+            make_copy(&origin, &copy, fs_type);
 
             let (_running, stop) = serve(&scratch).await;
             let order = if copy_first { [&copy, &origin] } else { [&origin, &copy] };
@@ -226,6 +231,50 @@ async fn copies_beside_their_origins() {
             stop.cancel();
         }
     }
+}
+
+/// Stages a copy beside its origin with a driver that dies at the n-th failpoint. Returns whether it died.
+async fn copy_survives(hit: u64) -> bool {
+    let scratch = Scratch::new();
+    let (running, stop) = serve(&scratch).await;
+    let [origin, copy] = ["origin", "copy"].map(|id| Volume::new(&scratch, id, "btrfs"));
+    for volume in [&origin, &copy] {
+        volume.create().await.unwrap();
+    }
+    origin.up().await.unwrap();
+    fs::write(origin.target.join("file"), "old").unwrap();
+    tool("sync", &["-f", &text(&origin.target)]);
+    stop.cancel();
+    running.await.unwrap();
+    make_copy(&origin, &copy, "btrfs");
+
+    let mut process = Process::start(&scratch, &hit.to_string()).await;
+    let died = copy.up().await.is_err();
+    if died {
+        assert!(process.is_dead(), "hit {hit}");
+        process = Process::start(&scratch, "off").await;
+        copy.up().await.unwrap_or_else(|status| panic!("hit {hit}: {status}"));
+    }
+    assert_eq!(fs::read(copy.target.join("file")).unwrap(), b"old", "hit {hit}");
+    drop(process);
+    let _process = Process::start(&scratch, "off").await;
+    for volume in [&copy, &origin] {
+        volume.down().await.unwrap();
+        volume.delete().await.unwrap();
+    }
+    scratch.assert_clean();
+    died
+}
+
+/// Goal: wherever the driver is killed on the way to a copy's first mount, the next one gets there.
+#[tokio::test]
+async fn a_crash_before_a_copy_is_mounted() {
+    let mut hit = 1;
+    while copy_survives(hit).await {
+        hit += 1;
+        assert!(hit < 50);
+    }
+    assert!(hit > 8, "a first staging and a publish have more failpoints than {hit}");
 }
 
 /// What fsck will not repair by itself is refused with the command that does, and that command helps.

@@ -94,7 +94,7 @@ pub fn create_group(
     Ok(CutGroup::Make(group, members))
 }
 
-/// A volume on its way out is as good as gone: waiting for it would never help.
+/// A volume on its way out is as good as gone: waiting for it would never help. An ephemeral one is its target's.
 fn usable<'a>(id: &VolumeId, volume: Option<&'a VolumeRecord>) -> Result<&'a VolumeRecord> {
     let usable = volume.filter(|volume| volume.phase == Phase::Ready && !volume.ephemeral);
     usable.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })

@@ -41,6 +41,7 @@ fn volume(phase: Phase, contents: Contents) -> VolumeRecord {
         contents,
         published: BTreeMap::new(),
         staged: BTreeMap::new(),
+        ephemeral: false,
     }
 }
 
@@ -68,6 +69,12 @@ fn snapshot_decisions() {
         ("no volume", None, None, Err(Code::NotFound)),
         ("half a volume", None, Some(volume(Phase::Creating, Contents::Blank)), Err(Code::NotFound)),
         ("a volume going", None, Some(volume(Phase::Deleting, Contents::Blank)), Err(Code::NotFound)),
+        (
+            "an ephemeral volume",
+            None,
+            Some(VolumeRecord { ephemeral: true, ..formatted() }),
+            Err(Code::NotFound),
+        ),
         ("there", ready(), Some(formatted()), reuse()),
         ("there, its volume gone", ready(), None, reuse()),
         ("half made", Some(cut(Phase::Creating)), Some(formatted()), make()),
@@ -211,6 +218,7 @@ fn restore(change: impl FnOnce(&mut CreateVolume)) -> CreateVolume {
         parameters: BTreeMap::new(),
         requisite: Vec::new(),
         preferred: Vec::new(),
+        ephemeral: false,
     };
     change(&mut want);
     want
