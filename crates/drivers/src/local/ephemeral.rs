@@ -73,8 +73,6 @@ pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Resul
         source: None,
         parameters: settings,
         mutable: Settings::default(),
-        chose_filesystem: true,
-        source: None,
         requisite: vec![node.topology.clone()],
         preferred: Vec::new(),
         ephemeral: true,

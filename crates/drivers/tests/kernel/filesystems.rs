@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tonic::Code;
 
-use crate::crash::Process;
+use crate::crash::{PROGRAM, Process};
 use crate::journey::{Scratch, serve};
 use crate::volume::{Volume, text, tool};
 
@@ -248,16 +248,16 @@ async fn copy_survives(hit: u64) -> bool {
     running.await.unwrap();
     make_copy(&origin, &copy, "btrfs");
 
-    let mut process = Process::start(&scratch, &hit.to_string()).await;
+    let mut process = Process::start(PROGRAM, &scratch, &hit.to_string()).await;
     let died = copy.up().await.is_err();
     if died {
         assert!(process.is_dead(), "hit {hit}");
-        process = Process::start(&scratch, "off").await;
+        process = Process::start(PROGRAM, &scratch, "off").await;
         copy.up().await.unwrap_or_else(|status| panic!("hit {hit}: {status}"));
     }
     assert_eq!(fs::read(copy.target.join("file")).unwrap(), b"old", "hit {hit}");
     drop(process);
-    let _process = Process::start(&scratch, "off").await;
+    let _process = Process::start(PROGRAM, &scratch, "off").await;
     for volume in [&copy, &origin] {
         volume.down().await.unwrap();
         volume.delete().await.unwrap();

@@ -41,7 +41,6 @@ fn volume(phase: Phase, contents: Contents) -> VolumeRecord {
         contents,
         published: BTreeMap::new(),
         staged: BTreeMap::new(),
-        ephemeral: false,
     }
 }
 
@@ -218,7 +217,6 @@ fn restore(change: impl FnOnce(&mut CreateVolume)) -> CreateVolume {
         parameters: BTreeMap::new(),
         requisite: Vec::new(),
         preferred: Vec::new(),
-        ephemeral: false,
     };
     change(&mut want);
     want
