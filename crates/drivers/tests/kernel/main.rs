@@ -3,6 +3,7 @@
 
 mod crash;
 mod journey;
+mod pool;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};
