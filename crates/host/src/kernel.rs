@@ -72,6 +72,15 @@ impl KernelError {
         Self { what: what.into(), why: why.into(), errno: None }
     }
 
+    /// What both kernels answer to discarding that is turned on again.
+    pub(crate) fn discard_stays_off(device: &Path) -> Self {
+        Self {
+            what: format!("turn discarding on again on `{}`", device.display()),
+            why: "the kernel allows it only when the image is detached and attached again".into(),
+            errno: Some(nix::libc::EINVAL),
+        }
+    }
+
     /// A failed call of the standard library; keeps the errno where there is one.
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         match error.raw_os_error() {
@@ -87,7 +96,8 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 pub trait Kernel: Send + Sync {
     /// The mount table, oldest first: later entries hide earlier ones at the same path.
     async fn mounts(&self) -> Result<Vec<Mount>>;
-    /// The topmost mount at exactly this path; cheap when there is none, however long the table is.
+    /// The topmost mount at exactly this path; cheap however long the table is (Linux 6.13), or at least when there
+    /// is none.
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>>;
     /// Mounts a device. `options` are mount(8) words, both flags and filesystem data.
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()>;
@@ -128,7 +138,8 @@ pub trait Kernel: Send + Sync {
     async fn filesystem_size(&self, device: &Path, fs_type: &str) -> Result<u64>;
     /// Every attached loop device.
     async fn loops(&self) -> Result<Vec<LoopDevice>>;
-    /// Sets the queue of a block device.
+    /// Sets the queue of a block device. Discarding that was turned off comes back only with a new attachment:
+    /// until then `Some(true)` is `EINVAL` (Linux 6.9 and later). A new attachment begins with it on.
     async fn set_queue(&self, device: &Path, queue: Queue) -> Result<()>;
     /// Gives the unmounted filesystem an identity of its own, where two with the same cannot be mounted at once:
     /// btrfs. Nothing to do for ext4; xfs is mounted with `nouuid` instead.

@@ -22,12 +22,10 @@ impl Tree {
     pub fn blocks(&self, file: &File) -> Blocks {
         let print = |bytes: &[u8]| if bytes.iter().all(|b| *b == 0) { 0 } else { fingerprint(bytes) };
         let mut blocks: Blocks = file.blocks().map(|(number, bytes)| (number, print(bytes))).collect();
-        let Some(image) = self.images.get(&file.ino).filter(|image| image.content != Content::Empty) else {
-            return blocks;
-        };
+        let Some(image) = self.images.get(&file.ino) else { return blocks };
+        let Content::Filesystem(fs_type) = &image.content else { return blocks };
         // A superblock, and every file at a place that follows from its name.
-        let superblock = (format!("{:?}", image.content), image.identity, image.capacity);
-        add(&mut blocks, 0, fingerprint(superblock));
+        add(&mut blocks, 0, fingerprint((fs_type, image.identity, image.capacity)));
         let places = (file.length / BLOCK).saturating_sub(1).max(1);
         for (path, node) in self.systems.get(&FsId::Image(file.ino)).into_iter().flatten() {
             let start = fingerprint(path);

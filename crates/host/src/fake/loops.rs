@@ -87,6 +87,9 @@ impl World {
         let Some(number) = self.loop_number(device) else { return Ok(()) };
         if let Some(attached) = self.loops.get_mut(&number) {
             let Queue { discard, read_ahead_kib } = attached.queue;
+            if (discard, queue.discard) == (Some(false), Some(true)) {
+                return Err(KernelError::discard_stays_off(device));
+            }
             attached.queue = Queue {
                 discard: queue.discard.or(discard),
                 read_ahead_kib: queue.read_ahead_kib.or(read_ahead_kib),

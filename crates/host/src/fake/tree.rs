@@ -231,7 +231,7 @@ impl Tree {
     /// New content for an image: an identity nobody else has, and no files.
     pub fn fill_image(&mut self, ino: Ino, content: Content, capacity: u64) {
         let identity = self.new_ino();
-        self.groups.retain(|(fs, _), _| *fs != FsId::Image(ino));
+        self.take_groups(FsId::Image(ino));
         self.systems.insert(FsId::Image(ino), [(PathBuf::from("/"), Node::Dir)].into());
         self.images.insert(ino, Image { content, capacity, identity, errors: 0 });
     }
@@ -245,15 +245,26 @@ impl Tree {
         if let Some(nodes) = self.systems.get(&from_fs).cloned() {
             self.systems.insert(to_fs, nodes);
         }
-        let groups = self.groups.iter().filter(|((fs, _), _)| *fs == from_fs);
-        let groups: Vec<_> = groups.map(|((_, path), group)| ((to_fs, path.clone()), *group)).collect();
-        self.groups.extend(groups);
+        let groups = self.take_groups(from_fs);
+        for (path, group) in groups {
+            self.groups.insert((to_fs, path.clone()), group);
+            self.groups.insert((from_fs, path), group);
+        }
+    }
+
+    fn take_groups(&mut self, fs: FsId) -> Vec<(PathBuf, u32)> {
+        let of_fs = self.groups.range((fs, PathBuf::new())..).take_while(|((found, _), _)| *found == fs);
+        let groups: Vec<_> = of_fs.map(|((_, path), group)| (path.clone(), *group)).collect();
+        for (path, _) in &groups {
+            self.groups.remove(&(fs, path.clone()));
+        }
+        groups
     }
 
     pub fn forget_image(&mut self, ino: Ino) {
         self.images.remove(&ino);
         self.systems.remove(&FsId::Image(ino));
-        self.groups.retain(|(fs, _), _| *fs != FsId::Image(ino));
+        self.take_groups(FsId::Image(ino));
     }
 
     pub fn root_files(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::loops::{self, Loops};
-use super::{blocking_kernel, devices, filesystems, formatting, freezing, mountinfo, mounts, probe, tools};
+use super::{
+    blocking_kernel, devices, filesystems, formatting, freezing, lookup, mountinfo, mounts, probe, tools,
+};
 use crate::kernel::{Content, Kernel, LoopDevice, Mount, Queue, Result};
 
 #[derive(Default)]
@@ -22,7 +24,7 @@ impl Kernel for RealKernel {
 
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>> {
         let target = target.to_path_buf();
-        blocking_kernel(move || mounts::mount_at(&target)).await
+        blocking_kernel(move || lookup::mount_at(&target)).await
     }
 
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use super::{mounts, raw};
+use super::{devices, mounts, raw};
 use crate::kernel::{KernelError, LoopDevice, Result};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -51,6 +51,10 @@ impl Loops {
         for _ in 0..ATTACH_TRIES {
             let number = raw::loop_free(&control).map_err(|e| KernelError::errno(what(), e as i32))?;
             let path = device_node(number).map_err(io)?;
+            // Settings of an earlier image stay with a device until it is made anew; so is the next one free.
+            if devices::is_stuck(&path) && raw::loop_remove(&control, number).is_ok() {
+                continue;
+            }
             // Opened for reading only, the kernel would make the device read-only.
             let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
             match configure(&device, &backing, read_only) {

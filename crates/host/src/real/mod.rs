@@ -17,6 +17,7 @@ mod init;
 mod kernel;
 mod labels;
 mod lock;
+mod lookup;
 mod loops;
 mod machine;
 mod mountinfo;

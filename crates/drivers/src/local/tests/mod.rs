@@ -10,6 +10,7 @@ mod create;
 mod delete;
 mod doors;
 mod formatting;
+mod fuzz;
 mod lost_answers;
 mod nodes;
 mod publish;

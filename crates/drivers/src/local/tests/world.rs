@@ -26,8 +26,8 @@ pub const MIB: i64 = 1 << 20;
 const POOL: &str = "/var/lib/pool";
 const SOCKET: &str = "/var/lib/csi.sock";
 const OTHER_SOCKET: &str = "/var/lib/csi-2.sock";
-const STAGING: &str = "/var/lib/staging";
-const TARGETS: &str = "/var/lib/pods";
+pub const STAGING: &str = "/var/lib/staging";
+pub const TARGETS: &str = "/var/lib/pods";
 
 pub type Answer = Result<(), Status>;
 
@@ -93,6 +93,10 @@ impl World {
         while !self.server.is_finished() {
             tokio::task::yield_now().await;
         }
+    }
+
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     pub fn controller(&self) -> ControllerClient<Channel> {
