@@ -18,4 +18,5 @@ mod recovery;
 mod regroup;
 mod restart;
 mod stage;
+mod start;
 mod world;
