@@ -51,10 +51,11 @@ struct Process(Child);
 
 impl Process {
     async fn start(scratch: &Scratch) -> Self {
-        let child = scratch.serve("csi.sock").stdout(Stdio::null()).spawn().expect("start the driver");
+        let process =
+            Self(scratch.serve("csi.sock").stdout(Stdio::null()).spawn().expect("start the driver"));
         for _ in 0..500 {
             if tokio::net::UnixStream::connect(scratch.path("csi.sock")).await.is_ok() {
-                return Self(child);
+                return process;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -100,21 +100,22 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         let names = shelf.host.disk.list(&shelf.root).await.during("list pool")?;
         let mut ids = Vec::new();
         ids.extend(names.iter().filter_map(|name| Id::parse(name)));
-        for (id, record) in shelf.read(ids).await {
-            match record {
-                Read::Good(record) => shelf.ledger().insert(id, record),
-                spoilt => shelf.recover(id, spoilt).await,
-            }
-        }
+        shelf.load(ids).await;
         Ok(shelf)
     }
 
-    async fn read(&self, ids: Vec<Id<K>>) -> Vec<(Id<K>, Read<R>)> {
-        let one = async |id: Id<K>| {
+    async fn load(&self, ids: Vec<Id<K>>) {
+        let read = async |id: Id<K>| {
             let record = found::record(&*self.host.disk, &self.dir(&id)).await;
             (id, record)
         };
-        stream::iter(ids).map(one).buffered(READERS).collect().await
+        let mut records = stream::iter(ids).map(read).buffered(READERS);
+        while let Some((id, record)) = records.next().await {
+            match record {
+                Read::Good(record) => self.ledger().insert(id, record),
+                spoilt => self.recover(id, spoilt).await,
+            }
+        }
     }
 
     async fn recover(&self, id: Id<K>, record: Read<R>) {

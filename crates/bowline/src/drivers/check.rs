@@ -63,9 +63,28 @@ impl Check {
         let terminal = Terminal::default();
         match self.output {
             Output::Json => terminal.line(serde_json::to_string_pretty(&report)?),
-            Output::Text => print(&terminal, &report),
+            Output::Text => {
+                print(&terminal, &report);
+                self.hint(&report);
+            }
         }
         Ok(report)
+    }
+
+    /// For the person at the terminal, not for who counts lines.
+    fn hint(&self, report: &Report) {
+        if self.repair || report.findings.is_empty() {
+            return;
+        }
+        let possible = report.findings.iter().any(|finding| finding.repair == Repair::Possible);
+        let _ = writeln!(
+            std::io::stderr(),
+            "nothing was changed; what a running driver is doing may show{}",
+            match possible {
+                true => "; stop it and add --repair for what can be repaired",
+                false => "",
+            }
+        );
     }
 }
 
@@ -82,10 +101,6 @@ fn print(terminal: &Terminal, report: &Report) {
     let widths = [width(|f| f.severity.as_str().len()), width(|f| f.reason.len()), width(|f| f.object.len())];
     for finding in findings {
         terminal.line(line(terminal, finding, widths));
-    }
-    if findings.iter().any(|finding| finding.repair == Repair::Possible) {
-        // For the person at the terminal, not for who counts lines.
-        let _ = writeln!(std::io::stderr(), "stop the driver and add --repair for what can be repaired");
     }
 }
 

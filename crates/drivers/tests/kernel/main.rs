@@ -8,6 +8,7 @@ mod filesystems;
 mod group;
 mod journey;
 mod places;
+mod pool;
 mod resizing;
 mod settings;
 mod share;

@@ -6,7 +6,7 @@ use bowline_host::disk::Space;
 use bowline_proto::csi::v1 as csi;
 use tonic::Code;
 
-use super::world::{Answer, World, block, code, mount, staging, target};
+use super::world::{Answer, World, block, code, create, mount, stage, staging, target};
 
 /// Every call that changes something, there and back.
 #[derive(Debug, Clone, Copy)]
@@ -34,11 +34,10 @@ const JOURNEY: [Call; 8] = [
 
 async fn perform(world: &World, call: Call, capability: csi::VolumeCapability) -> Answer {
     match call {
-        Call::Create => {
-            world.controller().create_volume(super::world::create("v", capability)).await.map(drop)
-        }
+        Call::Create => world.controller().create_volume(create("v", capability)).await.map(drop),
         Call::Attach => world.attach("v", capability).await,
-        Call::Stage => world.stage("v", capability).await,
+        // Without making the directory first, which needs room, too.
+        Call::Stage => world.node().node_stage_volume(stage("v", capability)).await.map(drop),
         Call::Publish => world.publish("v", "a", capability).await,
         Call::Unpublish => world.unpublish("v", "a").await,
         Call::Unstage => world.unstage("v").await,
@@ -78,6 +77,33 @@ async fn a_full_pool() {
     }
 }
 
+/// Goal: whichever kind of write finds no room first, the caller is told that, and the journey goes on.
+#[tokio::test]
+async fn want_of_room_for_each_kind_of_write() {
+    const ENOSPC: i32 = 28;
+    for operation in ["create_dir_all", "create_file", "create_sparse", "set_label", "write_atomic"] {
+        let mut struck = 0;
+        for capability in [mount(), block()] {
+            for unlucky in 0..JOURNEY.len() {
+                let world = World::new().await;
+                world.host.disk.create_dir_all(&staging("v"), 0o755).await.unwrap();
+                for (position, call) in JOURNEY.into_iter().enumerate() {
+                    if position == unlucky {
+                        world.machine.fail_next(operation, ENOSPC);
+                    }
+                    let Err(status) = perform(&world, call, capability.clone()).await else { continue };
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{operation} in {call:?}: {status}");
+                    struck += 1;
+                    let again = perform(&world, call, capability.clone()).await;
+                    again.unwrap_or_else(|status| panic!("{operation} in {call:?}, again: {status}"));
+                }
+                world.assert_clean(operation).await;
+            }
+        }
+        assert!(struck > 0, "{operation} was never needed");
+    }
+}
+
 /// The kernel reports a full disk below an image as an input/output error of the device.
 #[tokio::test]
 async fn a_device_without_room_below() {
@@ -106,6 +132,7 @@ async fn a_device_without_room_below() {
 async fn a_read_only_pool() {
     for capability in [mount(), block()] {
         let world = World::new().await;
+        world.host.disk.create_dir_all(&staging("v"), 0o755).await.unwrap();
         let pool = world.config.pool.clone();
         let read_only = async || world.host.kernel.bind(&pool, &pool, true).await.unwrap();
         let writable = async || world.host.kernel.unmount(&pool).await.unwrap();

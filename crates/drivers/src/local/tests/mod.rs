@@ -32,6 +32,7 @@ mod restores;
 mod snapshot_crash;
 mod snapshots;
 mod stage;
+mod start;
 mod stats;
 mod still;
 mod world;
