@@ -28,7 +28,8 @@ pub struct Driver {
 impl Driver {
     pub async fn open(host: Host, config: ShareConfig) -> Result<Arc<Self>, VolumeError> {
         let shares = Shelf::open(host.clone(), config.pool.join(SHARES)).await?;
-        Ok(Arc::new(Self { host, config, shares, work: Work::default() }))
+        let quarantined = shares.quarantined().into_iter().map(|(id, why)| (id.key(), why)).collect();
+        Ok(Arc::new(Self { host, config, shares, work: Work::barring(quarantined) }))
     }
 
     /// The directory that workloads see.
@@ -38,6 +39,7 @@ impl Driver {
 
     /// A volume that callers may use.
     pub fn ready(&self, id: &VolumeId) -> Result<Arc<ShareRecord>, VolumeError> {
+        self.shares.refuse_quarantined(id)?;
         let found = self.shares.get(id).filter(|record| record.phase == Phase::Ready);
         found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
     }

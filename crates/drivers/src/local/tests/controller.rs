@@ -235,7 +235,7 @@ async fn the_driver_says_what_it_is() {
     let info = world.identity().get_plugin_info(csi::GetPluginInfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.name.as_str(), info.vendor_version.as_str()), (NAME, env!("CARGO_PKG_VERSION")));
     let all = world.identity().get_plugin_capabilities(csi::GetPluginCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 4);
+    assert_eq!(all.into_inner().capabilities.len(), 5);
     let probe = world.identity().probe(csi::ProbeRequest {}).await.unwrap().into_inner();
     assert_eq!(probe.ready, Some(true));
     world.machine.fail_next("create_file", 30);
@@ -247,18 +247,11 @@ async fn the_driver_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_unimplemented() {
+async fn everything_is_offered() {
     let world = World::new().await;
     let mut controller = world.controller();
-    let codes = [
-        code(&controller.create_snapshot(csi::CreateSnapshotRequest::default()).await),
-        code(&controller.delete_snapshot(csi::DeleteSnapshotRequest::default()).await),
-        code(&controller.list_snapshots(csi::ListSnapshotsRequest::default()).await),
-        code(&controller.get_snapshot(csi::GetSnapshotRequest::default()).await),
-    ];
-    assert_eq!(codes, [Code::Unimplemented; 4]);
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 10);
+    assert_eq!(all.into_inner().capabilities.len(), 14);
     let all = world.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
     assert_eq!(all.into_inner().capabilities.len(), 5);
 }
