@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use bowline_drivers::local::{LocalConfig, run};
+use bowline_drivers::local::{LocalConfig, NamedNode, run};
 use bowline_host::failpoint::ENVIRONMENT;
 use bowline_host::real::{RealConfig, host};
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
@@ -72,10 +72,10 @@ async fn perform(caller: &Caller, step: Step) -> Answer {
 }
 
 /// A driver process; killed when dropped.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
-    async fn start(scratch: &Scratch, failpoints: &str) -> Self {
+    pub async fn start(scratch: &Scratch, failpoints: &str) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "crash::driver_process"])
             .env(DIRECTORY, scratch.path(""))
@@ -86,10 +86,11 @@ impl Process {
             .unwrap();
         let process = Self(child);
         wait_for(&scratch.path("csi.sock")).await;
+        wait_for(&scratch.path("csi-2.sock")).await;
         process
     }
 
-    fn is_dead(&mut self) -> bool {
+    pub fn is_dead(&mut self) -> bool {
         // The connection may break a moment before the process can be waited for.
         (0..100).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -98,10 +99,16 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -109,7 +116,10 @@ impl Drop for Process {
 #[tokio::test]
 async fn driver_process() {
     let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
-    let config = LocalConfig::new(directory.join("pool"), NODE.into()).unwrap();
+    let mut config = LocalConfig::new(directory.join("pool"), NODE.into()).unwrap();
+    let other = NamedNode::new("node-2".into()).unwrap();
+    config.others = vec![NamedNode { endpoint: Some(directory.join("csi-2.sock")), ..other }];
+    config.share_topology(&[("zone".to_owned(), "here".to_owned())].into());
     let host = host(RealConfig::new(directory.join("state"))).unwrap();
     run(host, config, &directory.join("csi.sock"), CancellationToken::new()).await.unwrap();
 }

@@ -51,7 +51,7 @@ impl Scratch {
             let backing = fs::read_to_string(backing).unwrap_or_default();
             assert!(!backing.contains(&here), "a loop device is left: {backing}");
         }
-        for dir in ["pool/volumes", "pods", "staging"] {
+        for dir in ["pool/volumes", "pool/snapshots", "pods", "staging"] {
             assert_eq!(fs::read_dir(self.path(dir)).unwrap().count(), 0, "{dir}");
         }
     }
@@ -66,10 +66,10 @@ impl Drop for Scratch {
             let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
             let _ = std::process::Command::new("umount").arg(target).status();
         }
-        let image = self.path("pool/volumes").join(VOLUME).join("disk.img");
-        let attached = std::process::Command::new("losetup").arg("-j").arg(image).output();
+        let attached = std::process::Command::new("losetup").args(["-n", "-O", "NAME,BACK-FILE"]).output();
         let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        for device in attached.lines().filter_map(|line| line.split(':').next()) {
+        for line in attached.lines().filter(|line| line.contains(&here)) {
+            let device = line.split_whitespace().next().unwrap_or_default();
             let _ = std::process::Command::new("losetup").arg("-d").arg(device).status();
         }
     }
@@ -238,6 +238,6 @@ impl Caller {
     }
 }
 
-fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
