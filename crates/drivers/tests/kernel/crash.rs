@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use bowline_drivers::local::{LocalConfig, run};
+use bowline_drivers::local::{LocalConfig, NamedNode, run};
 use bowline_host::failpoint::ENVIRONMENT;
 use bowline_host::real::{RealConfig, host};
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
@@ -100,10 +100,16 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -111,7 +117,10 @@ impl Drop for Process {
 #[tokio::test]
 async fn driver_process() {
     let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
-    let config = LocalConfig::new(directory.join("pool"), NODE.into()).unwrap();
+    let mut config = LocalConfig::new(directory.join("pool"), NODE.into()).unwrap();
+    let other = NamedNode::new("node-2".into()).unwrap();
+    config.others = vec![NamedNode { endpoint: Some(directory.join("csi-2.sock")), ..other }];
+    config.share_topology(&[("zone".to_owned(), "here".to_owned())].into());
     let host = host(RealConfig::new(directory.join("state"))).unwrap();
     run(host, config, &directory.join("csi.sock"), CancellationToken::new()).await.unwrap();
 }

@@ -55,7 +55,7 @@ impl Scratch {
             let backing = fs::read_to_string(backing).unwrap_or_default();
             assert!(!backing.contains(&here), "a loop device is left: {backing}");
         }
-        for dir in ["pool/volumes", "pods", "staging"] {
+        for dir in ["pool/volumes", "pool/snapshots", "pods", "staging"] {
             assert_eq!(fs::read_dir(self.path(dir)).unwrap().count(), 0, "{dir}");
         }
     }

@@ -3,6 +3,7 @@
 
 mod broken;
 mod crash;
+mod data;
 mod ephemeral;
 mod filesystems;
 mod group;
