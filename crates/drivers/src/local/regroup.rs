@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::pool::Pool;
 use super::record::{GroupRecord, Phase, SnapshotRecord};
-use crate::id::{GroupId, SnapshotId};
+use crate::id::{GroupId, SnapshotId, VolumeId};
 use crate::shelf::Record;
 
 /// Takes lost groups in again. While a snapshot is quarantined, nobody knows whose member it is, and a group with
@@ -22,26 +22,33 @@ pub async fn regroup(pool: &Pool) {
     }
 }
 
-/// Groups that snapshots name and whose record is lost.
+/// Groups that snapshots name and whose record is lost. Members stand in the order of their volumes.
 pub fn lost<'a>(
     snapshots: impl Iterator<Item = (&'a SnapshotId, &'a SnapshotRecord)>,
     is_lost: impl Fn(&GroupId) -> bool,
 ) -> BTreeMap<GroupId, GroupRecord> {
-    let mut groups = BTreeMap::new();
+    let mut members: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (id, member) in snapshots.filter(|(_, member)| member.phase == Phase::Ready) {
-        let Some(group) = member.group.as_ref().filter(|group| is_lost(group)) else { continue };
-        let record = groups.entry(group.clone()).or_insert_with(|| GroupRecord {
-            version: GroupRecord::VERSION,
-            // The id of a harmless name is the name.
-            name: group.to_string(),
-            phase: Phase::Ready,
-            volumes: Vec::new(),
-            snapshots: Vec::new(),
-            parameters: member.parameters.clone(),
-            created: member.created,
-        });
-        record.volumes.push(member.volume.clone());
-        record.snapshots.push(id.clone());
+        if let Some(group) = member.group.as_ref().filter(|group| is_lost(group)) {
+            members.entry(group.clone()).or_default().insert(&member.volume, (id, member));
+        }
     }
-    groups
+    members.into_iter().filter_map(|(id, members)| Some((id.clone(), rebuilt(&id, &members)?))).collect()
+}
+
+fn rebuilt(
+    id: &GroupId,
+    members: &BTreeMap<&VolumeId, (&SnapshotId, &SnapshotRecord)>,
+) -> Option<GroupRecord> {
+    let (_, any) = members.values().next()?;
+    Some(GroupRecord {
+        version: GroupRecord::VERSION,
+        // The id of a harmless name is the name.
+        name: id.to_string(),
+        phase: Phase::Ready,
+        volumes: members.keys().map(|volume| (*volume).clone()).collect(),
+        snapshots: members.values().map(|(snapshot, _)| (*snapshot).clone()).collect(),
+        parameters: any.parameters.clone(),
+        created: any.created,
+    })
 }

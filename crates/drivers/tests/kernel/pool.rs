@@ -147,6 +147,24 @@ fn devices_of(image: &Path) -> Vec<String> {
     text.lines().filter_map(|line| Some(line.split(':').next()?.to_owned())).collect()
 }
 
+/// A device file without image, as a target shows it whose device somebody detached. No other test can get it.
+struct Stale(String);
+
+impl Stale {
+    fn new() -> Self {
+        let number = (50_000 + std::process::id() % 10_000).to_string();
+        let device = format!("/dev/loop{number}");
+        run("mknod", &[&device, "b", "7", &number]);
+        Self(device)
+    }
+}
+
+impl Drop for Stale {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Goal: a device that somebody detached is no reason to be stuck.
 #[tokio::test]
 async fn a_device_that_vanishes() {
@@ -157,12 +175,20 @@ async fn a_device_that_vanishes() {
     caller.create().await.unwrap();
     caller.set_up().await.unwrap();
     caller.write();
+    caller.unpublish().await.unwrap();
     for device in devices_of(&image) {
         run("losetup", &["-d", &device]);
     }
     assert_eq!(devices_of(&image), Vec::<String>::new());
     assert_eq!(caller.publish().await.unwrap_err().code(), Code::FailedPrecondition, "not staged any more");
-    caller.unpublish().await.expect("the target shows a device without image");
+
+    let stale = Stale::new();
+    let target = caller.target.to_str().unwrap();
+    fs::write(target, "").unwrap();
+    run("mount", &["--bind", &stale.0, target]);
+    caller.unpublish().await.unwrap();
+    assert!(!caller.target.exists());
+
     caller.stage().await.unwrap();
     caller.publish().await.unwrap();
     caller.read();

@@ -36,7 +36,7 @@ fn record_path(kind: &str, id: &str) -> PathBuf {
 /// A pool with three snapshots, two of them of one group.
 async fn pool(host: &Host) -> (Pool, GroupRecord) {
     let pool = Pool::open(host.clone(), Path::new(POOL)).await.unwrap();
-    for (id, volume, group) in [("s1", "v1", Some("g")), ("s2", "v2", Some("g")), ("s3", "v1", None)] {
+    for (id, volume, group) in [("s1", "v2", Some("g")), ("s2", "v1", Some("g")), ("s3", "v1", None)] {
         let id = SnapshotId::for_name(id);
         pool.snapshots.make_dir(&id).await.unwrap();
         host.disk.create_sparse(&pool.snapshot_image(&id), 1 << 20).await.unwrap();
@@ -47,7 +47,7 @@ async fn pool(host: &Host) -> (Pool, GroupRecord) {
         name: "g".into(),
         phase: Phase::Ready,
         volumes: ["v1", "v2"].map(VolumeId::for_name).into(),
-        snapshots: ["s1", "s2"].map(SnapshotId::for_name).into(),
+        snapshots: ["s2", "s1"].map(SnapshotId::for_name).into(),
         parameters: snapshot("v1", None).parameters,
         created: snapshot("v1", None).created,
     };
@@ -68,7 +68,7 @@ async fn from_images_alone() {
     // Once from the labels, and once from what that wrote.
     for _ in 0..2 {
         let pool = Pool::open(host.clone(), Path::new(POOL)).await.unwrap();
-        for (id, volume, group) in [("s1", "v1", Some("g")), ("s2", "v2", Some("g")), ("s3", "v1", None)] {
+        for (id, volume, group) in [("s1", "v2", Some("g")), ("s2", "v1", Some("g")), ("s3", "v1", None)] {
             let found = pool.snapshots.get(&SnapshotId::for_name(id)).expect(id);
             assert_eq!(*found, snapshot(volume, group), "{id}");
         }
