@@ -3,12 +3,17 @@
 
 mod broken;
 mod crash;
+mod deltas;
 mod ephemeral;
 mod filesystems;
 mod group;
 mod journey;
 mod places;
+mod snapshots;
+mod thawing;
+mod together;
 mod volume;
+mod writer;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};
