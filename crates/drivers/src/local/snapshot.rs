@@ -1,5 +1,7 @@
 //! CreateSnapshot and DeleteSnapshot: a copy of the image that needs its volume no longer.
 
+use tonic::Code;
+
 use super::driver::Driver;
 use super::moment::{self, Copy};
 use super::parse::snapshot::CreateSnapshot;
@@ -98,9 +100,18 @@ async fn remove(driver: &Driver, id: &SnapshotId, record: &SnapshotRecord) -> Re
     if record.phase != Phase::Deleting {
         driver.point("local.delete-snapshot.before-record");
         let leaving = SnapshotRecord { phase: Phase::Deleting, ..record.clone() };
-        driver.pool.snapshots.put(id, leaving).await?;
+        unless_full(driver.pool.snapshots.put(id, leaving).await)?;
     }
     erase(driver, id).await
+}
+
+/// A full pool must not keep what is in it from being removed. A crash without the mark leaves a record whose image
+/// is gone, and the repeat of the call removes that just as well.
+pub fn unless_full(marked: Result<()>) -> Result<()> {
+    match marked {
+        Err(error) if error.code() == Code::ResourceExhausted => Ok(()),
+        marked => marked,
+    }
 }
 
 /// Removes what a record, this one or that of the group, says is on its way out. The record goes after the

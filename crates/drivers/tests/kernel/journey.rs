@@ -55,27 +55,40 @@ impl Scratch {
             let backing = fs::read_to_string(backing).unwrap_or_default();
             assert!(!backing.contains(&here), "a loop device is left: {backing}");
         }
-        for dir in ["pool/volumes", "pool/snapshots", "pods", "staging"] {
+        for dir in ["pool/volumes", "pool/snapshots", "pool/groups", "pods", "staging"] {
             assert_eq!(fs::read_dir(self.path(dir)).unwrap().count(), 0, "{dir}");
         }
     }
 }
 
 impl Drop for Scratch {
-    /// A failed test must not leave mounts behind that would break the next.
+    /// A failed test must not leave mounts behind that would break the next. Twice, because the pool may be a
+    /// mount itself, which images in it keep busy.
     fn drop(&mut self) {
         let here = self.0.path().to_string_lossy().into_owned();
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        for line in table.lines().rev().filter(|line| line.contains(&here)) {
-            let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
-            let _ = std::process::Command::new("umount").arg(target).status();
+        for _ in 0..2 {
+            unmount_below(&here);
+            detach_below(&here);
         }
-        let attached = std::process::Command::new("losetup").args(["-n", "-O", "NAME,BACK-FILE"]).output();
-        let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        let ours = attached.lines().filter(|line| line.contains(&here));
-        for device in ours.filter_map(|line| line.split_ascii_whitespace().next()) {
-            let _ = std::process::Command::new("losetup").arg("-d").arg(device).status();
-        }
+    }
+}
+
+fn unmount_below(here: &str) {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for line in table.lines().rev().filter(|line| line.contains(here)) {
+        let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
+        // A frozen filesystem would keep its device for ever.
+        let _ = std::process::Command::new("fsfreeze").arg("-u").arg(&target).output();
+        let _ = std::process::Command::new("umount").arg(target).output();
+    }
+}
+
+fn detach_below(here: &str) {
+    let attached = std::process::Command::new("losetup").args(["-n", "-O", "NAME,BACK-FILE"]).output();
+    let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let ours = attached.lines().filter(|line| line.contains(here));
+    for device in ours.filter_map(|line| line.split_ascii_whitespace().next()) {
+        let _ = std::process::Command::new("losetup").arg("-d").arg(device).output();
     }
 }
 

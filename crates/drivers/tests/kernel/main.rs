@@ -4,6 +4,7 @@
 mod broken;
 mod crash;
 mod data;
+mod deltas;
 mod ephemeral;
 mod filesystems;
 mod group;
@@ -15,8 +16,12 @@ mod settings;
 mod share;
 mod share_crash;
 mod sizes;
+mod snapshots;
 mod stats;
+mod thawing;
+mod together;
 mod volume;
+mod writer;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use bowline_proto::csi::v1::volume_capability::{AccessType, BlockVolume, MountVolume};

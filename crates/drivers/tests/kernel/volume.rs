@@ -9,7 +9,7 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::controller_client::ControllerClient;
 use bowline_proto::csi::v1::node_client::NodeClient;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
-use bowline_proto::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use bowline_proto::csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
@@ -19,6 +19,9 @@ use crate::journey::{Answer, NODE, Scratch};
 pub struct Volume {
     pub id: String,
     pub mount: MountVolume,
+    /// The bare device instead of a filesystem.
+    pub block: bool,
+    pub source: Option<csi::VolumeContentSource>,
     pub parameters: BTreeMap<String, String>,
     pub size: i64,
     pub staging: PathBuf,
@@ -39,6 +42,8 @@ impl Volume {
         Self {
             id: id.into(),
             mount: MountVolume { fs_type: fs_type.into(), ..Default::default() },
+            block: false,
+            source: None,
             parameters: BTreeMap::new(),
             size: 64 << 20,
             staging: scratch.path("staging").join(id),
@@ -56,9 +61,16 @@ impl Volume {
 
     fn capability(&self) -> csi::VolumeCapability {
         csi::VolumeCapability {
-            access_type: Some(AccessType::Mount(self.mount.clone())),
+            access_type: Some(match self.block {
+                true => AccessType::Block(BlockVolume {}),
+                false => AccessType::Mount(self.mount.clone()),
+            }),
             access_mode: Some(AccessMode { mode: Mode::SingleNodeMultiWriter.into() }),
         }
+    }
+
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     pub fn controller(&self) -> ControllerClient<Channel> {
@@ -75,6 +87,7 @@ impl Volume {
             capacity_range: Some(csi::CapacityRange { required_bytes: self.size, limit_bytes: 0 }),
             volume_capabilities: vec![self.capability()],
             parameters: self.parameters.clone(),
+            volume_content_source: self.source.clone(),
             ..Default::default()
         };
         self.controller().create_volume(request).await?;

@@ -36,12 +36,29 @@ async fn shares(host: &Host, dir: &Path) {
     assert_eq!(host.disk.read(&to).await.unwrap(), [7; 10_000]);
 }
 
+/// Sharing blocks must not change the device over an image: what is in it could not be mounted any more.
+async fn geometry(host: &Host, dir: &Path) {
+    let (image, copy) = (dir.join("image"), dir.join("copy"));
+    host.disk.create_sparse(&image, 4 << 20).await.unwrap();
+    let mut sectors = Vec::new();
+    for path in [&image, &image, &copy] {
+        let device = host.kernel.loop_attach(path, false).await.unwrap();
+        let size = Path::new("/sys/block").join(device.file_name().unwrap()).join("queue/logical_block_size");
+        sectors.push(std::fs::read_to_string(size).unwrap());
+        std::fs::OpenOptions::new().write(true).open(&device).unwrap().write_all(&[1; 8192]).unwrap();
+        host.kernel.loop_detach(&device).await.unwrap();
+        host.disk.reflink(&image, &copy).await.unwrap();
+    }
+    assert_eq!(sectors, ["512\n"; 3]);
+}
+
 /// xfs can, the filesystem of the machine may not; then nothing is left and the target is as it was.
 #[tokio::test]
 async fn blocks_are_shared_where_the_filesystem_can() {
     let world = World::new();
     let (device, target) = world.mounted("pool", "xfs").await;
     shares(&world.host, &target).await;
+    geometry(&world.host, &target).await;
     world.host.kernel.unmount(&target).await.unwrap();
     world.host.kernel.loop_detach(&device).await.unwrap();
 

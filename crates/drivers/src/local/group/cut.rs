@@ -90,7 +90,7 @@ async fn remove(driver: &Driver, id: &GroupId, have: &GroupRecord) -> Result<()>
     if have.phase != Phase::Deleting {
         driver.point("local.delete-group.before-record");
         let leaving = GroupRecord { phase: Phase::Deleting, ..have.clone() };
-        driver.pool.groups.put(id, leaving).await?;
+        snapshot::unless_full(driver.pool.groups.put(id, leaving).await)?;
     }
     for member in &have.snapshots {
         match driver.pool.snapshots.get(member) {

@@ -1,10 +1,13 @@
 //! Wherever the driver dies or an effect fails, snapshots and what is made from them are whole or not there, and
 //! no workload is left hanging.
 
+use std::time::Duration;
+
 use bowline_proto::csi::v1 as csi;
+use tonic::Code;
 
 use super::restores::{snapshot_source, volume_source};
-use super::world::{Answer, World, mount};
+use super::world::{Answer, World, code, mount};
 use crate::doors::Fault;
 use crate::id::SnapshotId;
 
@@ -171,5 +174,36 @@ async fn nothing_half_made_outlives_a_start() {
             assert!(number > 12, "{number}");
             return;
         }
+    }
+}
+
+/// Goal: a call whose caller left runs to its end, holds off others meanwhile, and its repeat succeeds.
+/// Method: stall the first effect of each call, drop the caller, ask again, let go, ask again.
+#[tokio::test(start_paused = true)]
+async fn a_call_outlives_its_caller() {
+    const CALLS: [Step; 6] =
+        [Step::Cut, Step::CutGroup, Step::Restore, Step::Clone, Step::DeleteSnapshot, Step::DeleteGroup];
+    for (position, call) in CALLS.into_iter().enumerate() {
+        let world = World::new().await;
+        world.in_use("v", "data").await;
+        world.create("w").await.unwrap();
+        for earlier in &CALLS[..position] {
+            perform(&world, *earlier).await.unwrap();
+        }
+        let world = world.restart_with(Fault::Stall(1)).await;
+        let left = tokio::time::timeout(Duration::from_secs(1), perform(&world, call)).await;
+        assert!(left.is_err(), "{call:?} waits for its effect");
+        assert_eq!(code(&perform(&world, call).await), Code::Aborted, "{call:?} is in flight");
+        world.faults.resume.notify_one();
+        let mut answer = perform(&world, call).await;
+        for _ in 0..100 {
+            if code(&answer) != Code::Aborted {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            answer = perform(&world, call).await;
+        }
+        answer.unwrap_or_else(|status| panic!("{call:?} repeated: {status}"));
+        check(&world, "repeated").await;
     }
 }

@@ -225,6 +225,21 @@ async fn a_full_pool_is_an_exhausted_resource() {
     world.snapshot("s", "v").await.expect("room again");
 }
 
+/// Removing is how room is made.
+#[tokio::test]
+async fn a_full_pool_can_be_emptied() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.snapshot("s", "v").await.unwrap();
+    let made = world.group("g", &["v"]).await.unwrap();
+    world.machine.fail_next("write_atomic", 28);
+    world.delete_snapshot("s").await.unwrap();
+    world.machine.fail_next("write_atomic", 28);
+    world.delete_group("g", &super::groups::members(&made)).await.unwrap();
+    world.delete("v").await.unwrap();
+    world.assert_clean("emptied").await;
+}
+
 #[tokio::test]
 async fn bytes_without_a_record_are_not_replaced() {
     let world = World::new().await;

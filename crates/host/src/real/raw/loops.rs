@@ -80,11 +80,16 @@ pub(in crate::real) fn loop_remove(control: &File, number: u32) -> Result<(), Er
     unsafe { call::remove(control.as_raw_fd(), number) }.map(drop)
 }
 
+/// Bytes of a sector of every loop device. Left to the kernel it would be what direct I/O to the image needs,
+/// which grows from 512 to 4096 bytes on xfs when the image shares its first block with a copy; from then on the
+/// filesystem in it could not be mounted any more. Where 512 is too little, the kernel does without direct I/O.
+const SECTOR: u32 = 512;
+
 /// Binds a loop device to a backing file; `EBUSY` when it has one already.
 pub(in crate::real) fn loop_configure(device: &File, backing: &File, flags: u32) -> Result<(), Errno> {
     let fd = u32::try_from(backing.as_raw_fd()).map_err(|_| Errno::EBADF)?;
     let info = LoopInfo { flags, ..LoopInfo::ZERO };
-    let config = LoopConfig { fd, block_size: 0, info, reserved: [0; 8] };
+    let config = LoopConfig { fd, block_size: SECTOR, info, reserved: [0; 8] };
     // SAFETY: both descriptors are open; LOOP_CONFIGURE reads one LoopConfig, which outlives the call.
     unsafe { call::configure(device.as_raw_fd(), &config) }.map(drop)
 }
