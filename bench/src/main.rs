@@ -26,25 +26,34 @@ use report::Report;
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<ExitCode> {
-    let cli = Cli::parse();
+async fn main() -> ExitCode {
     let stop = CancellationToken::new();
+    match run(Cli::parse(), &stop).await {
+        _ if stop.is_cancelled() => {
+            eprintln!("bowline-bench: interrupted, cleaned up");
+            ExitCode::from(INTERRUPTED)
+        }
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bowline-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
     signal::cancel_on_signal(stop.clone())?;
     let mut report = Report::default();
     let measured = match &cli.command {
-        Command::All { journeys, driver } => all(driver, *journeys, &mut report, &stop).await,
-        Command::Driver(driver) => driver::measure(driver, &mut report, &stop).await,
+        Command::All { journeys, driver } => all(driver, *journeys, &mut report, stop).await,
+        Command::Driver(driver) => driver::measure(driver, &mut report, stop).await,
     };
     // What was measured before a failure took its time, too.
     match cli.output {
         Output::Text => print!("{}", report.text()),
         Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
-    if stop.is_cancelled() {
-        eprintln!("interrupted");
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    measured.map(|()| ExitCode::SUCCESS)
+    measured
 }
 
 async fn all(

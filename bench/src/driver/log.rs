@@ -14,6 +14,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(600);
 
 /// The calls of a volume's life, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::enum_variant_names, reason = "the specification's names")]
 pub enum Rpc {
     CreateVolume,
     ControllerPublishVolume,

@@ -46,6 +46,8 @@ struct Bench<'a> {
     others: Vec<Subject>,
     report: &'a mut Report,
     stop: &'a CancellationToken,
+    /// Parts that some subject could not be measured in; the notes of their tables say why.
+    missing: usize,
 }
 
 /// Measures what the arguments name. Whatever happens, nothing of it stays mounted, attached or on the disk.
@@ -53,10 +55,13 @@ pub async fn measure(args: &DriverArgs, report: &mut Report, stop: &Cancellation
     args.check()?;
     let host = real::host(RealConfig::new(std::env::temp_dir())).context("open this machine")?;
     let scratch = Scratch::make(&host)?;
-    let mut bench = Bench { args, host, scratch, others: Vec::new(), report, stop };
+    let mut bench = Bench { args, host, scratch, others: Vec::new(), report, stop, missing: 0 };
     let measured = bench.run().await;
-    let cleaned = bench.scratch.clean().await;
-    measured.and(cleaned)
+    if let Err(error) = bench.scratch.clean().await {
+        eprintln!("{error:#}");
+        return measured.and(Err(error));
+    }
+    measured
 }
 
 impl Bench<'_> {
@@ -75,7 +80,10 @@ impl Bench<'_> {
         if self.args.wants(Part::Many) {
             self.many().await?;
         }
-        Ok(())
+        match self.missing {
+            0 => Ok(()),
+            missing => bail!("{missing} times a driver was not measured; the notes say why"),
+        }
     }
 
     async fn rounds(&mut self) -> Result<()> {
@@ -187,6 +195,7 @@ impl Bench<'_> {
         match result {
             Ok(measured) => Ok(Some(measured)),
             Err(error) => {
+                self.missing += 1;
                 let note = format!("{subject}: {error:#}");
                 eprintln!("{note}");
                 self.report.section(title).note(note);
