@@ -26,9 +26,9 @@ check: ## Format, clippy with warnings denied, tidy
 tidy: ## Only the house rules (a test of its own)
 	$(CARGO) test --package xtask
 
-bench: tools ## Journeys, start-up and memory; figures go to docs/benchmarks.md by hand
+bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
-	$(TARGET_DIR)/release/bowline-bench $(TARGET_DIR)/release/bowline
+	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline $(BENCH_FLAGS)
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

@@ -1,19 +1,70 @@
-//! Figures for docs/benchmarks.md: journeys, start-up, memory, size. Printed, never asserted.
+//! Figures for docs/benchmarks.md: journeys, start-up, memory, size, drivers. Printed, never asserted.
 
+mod args;
+mod driver;
+mod figures;
 mod journeys;
+mod medium;
+mod memory;
+mod report;
+mod scratch;
 mod split;
 mod startup;
+mod table;
 
-use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use bowline::up::signal;
+use clap::Parser;
+use tokio_util::sync::CancellationToken;
+
+use args::{Cli, Command, DriverArgs, Output};
+use report::Report;
+
+/// What shells expect of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<()> {
-    let program =
-        std::env::args_os().nth(1).map(PathBuf::from).context("usage: bowline-bench PATH-OF-BOWLINE")?;
-    let program = program.canonicalize().with_context(|| format!("find {}", program.display()))?;
-    let journeys = std::env::var("JOURNEYS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    startup::measure(&program).await?;
-    journeys::measure(&program, journeys).await
+async fn main() -> ExitCode {
+    let stop = CancellationToken::new();
+    match run(Cli::parse(), &stop).await {
+        _ if stop.is_cancelled() => {
+            eprintln!("bowline-bench: interrupted, cleaned up");
+            ExitCode::from(INTERRUPTED)
+        }
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bowline-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
+    signal::cancel_on_signal(stop.clone())?;
+    let mut report = Report::default();
+    let measured = match &cli.command {
+        Command::All { journeys, driver } => all(driver, *journeys, &mut report, stop).await,
+        Command::Driver(driver) => driver::measure(driver, &mut report, stop).await,
+    };
+    // What was measured before a failure took its time, too.
+    match cli.output {
+        Output::Text => print!("{}", report.text()),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    measured
+}
+
+async fn all(
+    args: &DriverArgs,
+    journeys: usize,
+    report: &mut Report,
+    stop: &CancellationToken,
+) -> Result<()> {
+    let program = args.program.as_ref().context("name the bowline program")?;
+    let program = program.canonicalize().with_context(|| format!("find `{}`", program.display()))?;
+    startup::measure(&program, report, stop).await?;
+    journeys::measure(&program, journeys, report, stop).await?;
+    driver::measure(args, report, stop).await
 }

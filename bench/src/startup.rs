@@ -7,25 +7,39 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::figures::Timings;
+use crate::memory;
+use crate::report::{Cell, Report};
+
+/// The column of everything that is not one driver against another.
+pub const SUBJECT: &str = "bowline";
 
 /// Starts measured; the median is reported.
 const STARTS: usize = 5;
 /// Time for start-up work to settle before memory is read.
 const SETTLE: Duration = Duration::from_secs(3);
 
-pub async fn measure(program: &Path) -> Result<()> {
+pub async fn measure(program: &Path, report: &mut Report, stop: &CancellationToken) -> Result<()> {
     let mut times = Vec::new();
     let mut memory = 0;
     for _ in 0..STARTS {
+        if stop.is_cancelled() {
+            bail!("interrupted");
+        }
         let (time, resident) = start_once(program).await?;
         times.push(time);
         memory = resident;
     }
-    times.sort();
     let size = std::fs::metadata(program).context("read the size of the program")?.len();
-    println!("cold start to ready, median of {STARTS}    {:>8} ms", times[STARTS / 2].as_millis());
-    println!("resident memory, idle              {:>8.1} MiB", memory as f64 / 1024.0);
-    println!("release binary                     {:>8.1} MiB", size as f64 / (1024.0 * 1024.0));
+    let section = report.section("Start, memory, size");
+    let median = times.into_iter().collect::<Timings>().quantile(0.5).context("at least one start")?;
+    let what = format!("`bowline up`, cold start to ready, median of {STARTS}");
+    section.put(&what, SUBJECT, Cell::ms(median)).budget("≤ 1 s");
+    let what = format!("resident memory, idle, {} s after start", SETTLE.as_secs());
+    section.put(&what, SUBJECT, Cell::kib(memory)).budget("≤ 64 MiB");
+    section.put("the program itself", SUBJECT, Cell::kib(size / 1024));
     Ok(())
 }
 
@@ -47,16 +61,10 @@ async fn start_once(program: &Path) -> Result<(Duration, u64)> {
         if line.starts_with("bowline is up") {
             let time = started.elapsed();
             tokio::time::sleep(SETTLE).await;
-            let resident = resident_kib(child.id().context("still running")?)?;
+            let resident = memory::resident(child.id().context("still running")?)?.now_kib;
             child.kill().await?;
             return Ok((time, resident));
         }
     }
     bail!("bowline up ended before it was ready")
-}
-
-fn resident_kib(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("VmRSS")?;
-    Ok(line.split_whitespace().nth(1).context("a figure")?.parse()?)
 }

@@ -177,17 +177,23 @@ fn attribute(device: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 /// A mounted device is refused at once; one that is held for a moment only is waited for.
+///
+/// A device that was let go is the first that the kernel gives to the next image. So it is cleared only as long as
+/// it has the image it had in the beginning, and never again once the kernel has accepted to let it go.
 pub(super) fn detach(device: &Path) -> Result<()> {
+    let look = || identity(device).map_err(|errno| detach_failed(device, errno));
+    let Some(image) = look()? else { return Ok(()) };
+    let mut accepted = false;
     for _ in 0..DETACH_TRIES {
-        if backing_file(device).is_none() {
-            return Ok(());
+        if !accepted {
+            match clear(device, image) {
+                Ok(()) => accepted = true,
+                Err(Errno::ENXIO | Errno::ENOENT) => return Ok(()),
+                Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
+                Err(errno) => return Err(detach_failed(device, errno)),
+            }
         }
-        match clear(device) {
-            Ok(()) | Err(Errno::ENXIO | Errno::ENOENT) => {}
-            Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
-            Err(errno) => return Err(detach_failed(device, errno)),
-        }
-        if backing_file(device).is_none() {
+        if look()? != Some(image) {
             return Ok(());
         }
         std::thread::sleep(DETACH_PAUSE);
@@ -195,16 +201,30 @@ pub(super) fn detach(device: &Path) -> Result<()> {
     Err(detach_failed(device, Errno::EBUSY))
 }
 
+/// Device and inode of the file below a loop device; nothing for one that is free or not there.
+fn identity(device: &Path) -> std::result::Result<Option<(u64, u64)>, Errno> {
+    let open = File::open(device).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()));
+    match open.and_then(|file| raw::loop_identity(&file)) {
+        Ok(image) => Ok(Some(image)),
+        Err(Errno::ENXIO | Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 fn detach_failed(device: &Path, errno: Errno) -> KernelError {
     KernelError::errno(format!("detach `{}`", device.display()), errno as i32)
 }
 
 /// Exclusive, because the kernel would otherwise accept the request for a mounted device and act on it later.
-fn clear(device: &Path) -> std::result::Result<(), Errno> {
+/// A device that has another image by now counts as free.
+fn clear(device: &Path, image: (u64, u64)) -> std::result::Result<(), Errno> {
     let options = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(options).open(device);
     let file = file.map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
-    raw::loop_clear(&file)
+    match raw::loop_identity(&file)? == image {
+        true => raw::loop_clear(&file),
+        false => Err(Errno::ENXIO),
+    }
 }
 
 pub(super) fn refresh(device: &Path) -> Result<()> {

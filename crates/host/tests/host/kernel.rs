@@ -41,6 +41,37 @@ async fn twelve_loop_devices_in_parallel() {
     }
 }
 
+/// A device that was let go is the first that the kernel gives to the next image. Goal: whoever let it go does not
+/// take it from that image. Method: somebody holds the device while it is detached, as a process being forked does,
+/// so that the detaching one has to look again; meanwhile the next image gets the device.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn detaching_takes_no_device_from_the_next_image() {
+    let world = World::new();
+    let next = world.path("next");
+    world.host.disk.create_sparse(&next, 1 << 20).await.unwrap();
+    let mut same = 0;
+    for _ in 0..20 {
+        let device = world.device("first", 1).await;
+        let held = std::fs::File::open(&device).unwrap();
+        let detaching = tokio::spawn({
+            let (kernel, device) = (world.host.kernel.clone(), device.clone());
+            async move { kernel.loop_detach(&device).await }
+        });
+        let name = device.file_name().unwrap();
+        let autoclear = std::path::Path::new("/sys/block").join(name).join("loop/autoclear");
+        while !std::fs::read(&autoclear).is_ok_and(|value| value.starts_with(b"1")) {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        let given = world.host.kernel.loop_attach(&next, false).await.unwrap();
+        same += u32::from(given == device);
+        detaching.await.unwrap().unwrap();
+        assert_eq!(world.host.kernel.loop_of(&next).await.unwrap(), Some(given.clone()));
+        world.host.kernel.loop_detach(&given).await.unwrap();
+    }
+    assert!(same > 0, "the kernel gave the next image another device each time");
+}
+
 #[tokio::test]
 async fn a_read_only_device_stays_read_only() {
     let world = World::new();
