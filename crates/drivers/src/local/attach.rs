@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 
 use super::NAME;
 use super::driver::Driver;
-use super::error::VolumeError;
-use super::id::VolumeId;
 use super::parse::PublishVolume;
 use super::plan::{self, Publish};
-use super::record::VolumeRecord;
+use crate::error::VolumeError;
+use crate::id::VolumeId;
 
 /// Gives the volume to one node and says so durably. The context is the same in every answer.
 pub async fn publish(driver: &Driver, want: PublishVolume) -> Result<BTreeMap<String, String>, VolumeError> {
     let have = driver.pool.ready(&want.id)?;
-    if !driver.config.knows(&want.node) {
+    let Some(node) = driver.config.find(&want.node) else {
         return Err(VolumeError::UnknownNode { node: want.node });
-    }
+    };
     let context = BTreeMap::from([(format!("{NAME}/volume"), want.id.to_string())]);
-    let Publish::Record(attachment) = plan::publish(&want, &have)? else { return Ok(context) };
+    let Publish::Record(attachment) = plan::publish(&want, &have, node)? else { return Ok(context) };
 
     // Two volumes at once would both see the last free place.
     let _counting = driver.attaching.lock().await;
@@ -26,20 +25,23 @@ pub async fn publish(driver: &Driver, want: PublishVolume) -> Result<BTreeMap<St
         return Err(VolumeError::AttachLimit { node: want.node, limit });
     }
     driver.point("local.controller-publish.before-record");
-    driver.pool.put(&want.id, VolumeRecord { published: Some(attachment), ..have }).await?;
+    let mut record = (*have).clone();
+    record.published.insert(want.node, attachment);
+    driver.pool.volumes.put(&want.id, record).await?;
     driver.point("local.controller-publish.after-record");
     Ok(context)
 }
 
 /// Takes the volume from a node; an empty `node` means whichever has it. Not published there is done.
 pub async fn unpublish(driver: &Driver, id: &VolumeId, node: &str) -> Result<(), VolumeError> {
-    let Some(have) = driver.pool.get(id) else { return Ok(()) };
-    match &have.published {
-        Some(published) if node.is_empty() || published.node == node => {}
-        Some(_) | None => return Ok(()),
+    let Some(have) = driver.pool.volumes.get(id) else { return Ok(()) };
+    let mut record = (*have).clone();
+    record.published.retain(|holder, _| !node.is_empty() && holder != node);
+    if record.published == have.published {
+        return Ok(());
     }
     driver.point("local.controller-unpublish.before-record");
-    driver.pool.put(id, VolumeRecord { published: None, ..have }).await?;
+    driver.pool.volumes.put(id, record).await?;
     driver.point("local.controller-unpublish.after-record");
     Ok(())
 }

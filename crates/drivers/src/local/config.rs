@@ -12,13 +12,22 @@ const NODE_ID_MAX: usize = 63;
 pub struct LocalConfig {
     /// Directory that holds the volumes.
     pub pool: PathBuf,
-    pub node_id: String,
-    /// Where this node is. Volumes are reachable from exactly here.
-    pub topology: Segments,
-    /// Further nodes that volumes may be published to; for tests of callers.
-    pub known_nodes: Vec<String>,
+    /// The node this instance speaks for on its endpoint.
+    pub node: NamedNode,
+    /// Further nodes of this machine, for tests of callers that need several.
+    pub others: Vec<NamedNode>,
     /// Most volumes published to one node at a time; zero means no limit.
     pub max_volumes: u32,
+}
+
+/// A node as callers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedNode {
+    pub id: String,
+    /// Where it is. Volumes are reachable from nodes that share their segments.
+    pub topology: Segments,
+    /// The socket on which it is served; none means that it is only known.
+    pub endpoint: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,22 +38,56 @@ pub enum ConfigError {
     Pool(PathBuf),
     #[error("endpoint `{0}` is neither `unix:///absolute/path` nor an absolute path")]
     Endpoint(String),
+    #[error("topology `{0}` is not `key=value` with at most {NODE_ID_MAX} characters each")]
+    Topology(String),
+}
+
+impl NamedNode {
+    pub fn new(id: String) -> Result<Self, ConfigError> {
+        let length = id.chars().count();
+        if !(1..=NODE_ID_MAX).contains(&length) {
+            return Err(ConfigError::NodeId(length));
+        }
+        let topology = Segments::from([(TOPOLOGY_KEY.to_owned(), id.clone())]);
+        Ok(Self { id, topology, endpoint: None })
+    }
 }
 
 impl LocalConfig {
     pub fn new(pool: PathBuf, node_id: String) -> Result<Self, ConfigError> {
-        let length = node_id.chars().count();
-        if !(1..=NODE_ID_MAX).contains(&length) {
-            return Err(ConfigError::NodeId(length));
-        }
+        let node = NamedNode::new(node_id)?;
         if !pool.is_absolute() {
             return Err(ConfigError::Pool(pool));
         }
-        let topology = Segments::from([(TOPOLOGY_KEY.to_owned(), node_id.clone())]);
-        Ok(Self { pool, node_id, topology, known_nodes: Vec::new(), max_volumes: 0 })
+        Ok(Self { pool, node, others: Vec::new(), max_volumes: 0 })
     }
 
-    pub fn knows(&self, node: &str) -> bool {
-        self.node_id == node || self.known_nodes.iter().any(|known| known == node)
+    /// Every node of this machine, the instance's own first.
+    pub fn nodes(&self) -> impl Iterator<Item = &NamedNode> {
+        std::iter::once(&self.node).chain(&self.others)
+    }
+
+    pub fn find(&self, id: &str) -> Option<&NamedNode> {
+        self.nodes().find(|node| node.id == id)
+    }
+
+    /// Puts all nodes into one place instead of each into its own.
+    pub fn share_topology(&mut self, segments: &Segments) {
+        for node in std::iter::once(&mut self.node).chain(&mut self.others) {
+            node.topology = segments.clone();
+        }
+    }
+}
+
+/// Reads one `--topology key=value`.
+pub fn segment(text: &str) -> Result<(String, String), ConfigError> {
+    let bad = || ConfigError::Topology(text.to_owned());
+    let (key, value) = text.split_once('=').ok_or_else(bad)?;
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let fits = |part: &str| (1..=NODE_ID_MAX).contains(&part.len());
+    if fits(name) && fits(value) && key.len() <= 2 * NODE_ID_MAX + 1 {
+        Ok((key.to_owned(), value.to_owned()))
+    } else {
+        Err(bad())
     }
 }

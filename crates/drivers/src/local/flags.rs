@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::config::{ConfigError, LocalConfig};
+use super::config::{ConfigError, LocalConfig, NamedNode, segment};
+use super::record::Segments;
 
 const SCHEME: &str = "unix://";
 
@@ -19,9 +20,12 @@ pub struct LocalFlags {
     /// Name of this node, as reported to callers
     #[arg(long, value_name = "NAME")]
     pub node_id: String,
-    /// A further node that volumes may be published to, for tests of callers; repeatable
-    #[arg(long, value_name = "NAME")]
+    /// A further node of this machine, for tests of callers, served on its own socket; repeatable
+    #[arg(long, value_name = "NAME[=ENDPOINT]")]
     pub known_node: Vec<String>,
+    /// Where all nodes of this machine are, instead of each in a place of its own; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = segment)]
+    pub topology: Vec<(String, String)>,
     /// Most volumes published to one node at a time; 0 sets no limit
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub max_volumes_per_node: u32,
@@ -29,13 +33,22 @@ pub struct LocalFlags {
 
 impl LocalFlags {
     pub fn config(&self) -> Result<LocalConfig, ConfigError> {
-        let config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
-        Ok(LocalConfig {
-            known_nodes: self.known_node.clone(),
-            max_volumes: self.max_volumes_per_node,
-            ..config
-        })
+        let mut config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
+        config.max_volumes = self.max_volumes_per_node;
+        config.others = self.known_node.iter().map(|text| known_node(text)).collect::<Result<_, _>>()?;
+        if !self.topology.is_empty() {
+            config.share_topology(&Segments::from_iter(self.topology.iter().cloned()));
+        }
+        Ok(config)
     }
+}
+
+fn known_node(text: &str) -> Result<NamedNode, ConfigError> {
+    let (id, endpoint) = match text.split_once('=') {
+        Some((id, endpoint)) => (id, Some(endpoint.parse::<Endpoint>()?.0)),
+        None => (text, None),
+    };
+    Ok(NamedNode { endpoint, ..NamedNode::new(id.to_owned())? })
 }
 
 /// The path of a UNIX socket.

@@ -4,10 +4,10 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_response};
 
 use super::driver::Driver;
-use super::error::VolumeError;
-use super::id::VolumeId;
 use super::parse;
-use super::record::VolumeRecord;
+use super::record::{Phase, VolumeRecord};
+use crate::error::VolumeError;
+use crate::id::VolumeId;
 
 /// Most entries of one answer, whatever was asked: at about half a kilobyte each they stay well below the
 /// 4 MiB a gRPC client accepts.
@@ -20,7 +20,8 @@ pub fn page(
 ) -> Result<csi::ListVolumesResponse, VolumeError> {
     let count = parse::page_size(request.max_entries)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX));
     let last = parse::page_token(&request.starting_token)?;
-    let (volumes, more) = driver.pool.page(last.as_ref(), count);
+    let (volumes, more) =
+        driver.pool.volumes.page(last.as_ref(), count, |_, record| record.phase != Phase::Deleting);
     let next = volumes.last().filter(|_| more).map(|(id, _)| parse::format_page_token(id));
     Ok(csi::ListVolumesResponse {
         entries: volumes.iter().map(|(id, record)| entry(id, record)).collect(),
@@ -57,5 +58,5 @@ fn entry(id: &VolumeId, record: &VolumeRecord) -> list_volumes_response::Entry {
 }
 
 fn nodes(record: &VolumeRecord) -> Vec<String> {
-    record.published.iter().map(|published| published.node.clone()).collect()
+    record.published.keys().cloned().collect()
 }

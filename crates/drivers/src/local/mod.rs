@@ -14,16 +14,11 @@
 //! Reading order: `parse` → `plan` → `provision`, `attach`, `stage`, `target` → `controller`, `node`.
 
 mod attach;
-mod capability;
-mod capacity;
 mod config;
 mod controller;
 mod driver;
-mod error;
 mod flags;
-mod id;
 mod identity;
-mod inflight;
 mod list;
 mod mounts;
 mod node;
@@ -39,7 +34,7 @@ mod target;
 mod tests;
 mod validate;
 
-pub use config::{ConfigError, LocalConfig};
+pub use config::{ConfigError, LocalConfig, NamedNode};
 pub use flags::{Endpoint, LocalFlags};
 pub use serve::{RunError, run};
 

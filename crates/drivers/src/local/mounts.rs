@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bowline_host::Host;
 use bowline_host::kernel::Mount;
 
-use super::error::{During, VolumeError};
+use crate::error::{During, VolumeError};
 
 /// Filesystems that hold device files.
 const DEVICE_FILESYSTEMS: [&str; 2] = ["devtmpfs", "tmpfs"];

@@ -8,10 +8,14 @@ use bowline_proto::csi::v1::{self as csi, NodeServiceCapability};
 use tonic::{Request, Response, Status};
 use tracing::info_span;
 
+use super::config::NamedNode;
 use super::driver::Driver;
 use super::{parse, stage, target};
 
-pub struct NodeService(pub Arc<Driver>);
+pub struct NodeService {
+    pub driver: Arc<Driver>,
+    pub node: Arc<NamedNode>,
+}
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -25,13 +29,14 @@ impl Node for NodeService {
         r: Request<csi::NodeStageVolumeRequest>,
     ) -> Answer<csi::NodeStageVolumeResponse> {
         let want = parse::stage_volume(r.get_ref())?;
-        let (driver, id) = (self.0.clone(), want.id.clone());
+        let (driver, id) = (self.driver.clone(), want.id.clone());
+        let node = self.node.clone();
         let span = info_span!("csi.NodeStageVolume", volume = %id);
         let work = async move {
-            stage::stage(&driver, want).await?;
+            stage::stage(&driver, &node, want).await?;
             Ok(csi::NodeStageVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, span, work).await
     }
 
     async fn node_unstage_volume(
@@ -39,13 +44,14 @@ impl Node for NodeService {
         r: Request<csi::NodeUnstageVolumeRequest>,
     ) -> Answer<csi::NodeUnstageVolumeResponse> {
         let want = parse::unstage_volume(r.get_ref())?;
-        let (driver, id) = (self.0.clone(), want.key());
+        let (driver, id) = (self.driver.clone(), want.key());
+        let node = self.node.clone();
         let span = info_span!("csi.NodeUnstageVolume", volume = %id);
         let work = async move {
-            stage::unstage(&driver, want).await?;
+            stage::unstage(&driver, &node, want).await?;
             Ok(csi::NodeUnstageVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, span, work).await
     }
 
     async fn node_publish_volume(
@@ -53,13 +59,14 @@ impl Node for NodeService {
         r: Request<csi::NodePublishVolumeRequest>,
     ) -> Answer<csi::NodePublishVolumeResponse> {
         let want = parse::node_publish_volume(r.get_ref())?;
-        let (driver, id) = (self.0.clone(), want.id.clone());
+        let (driver, id) = (self.driver.clone(), want.id.clone());
+        let node = self.node.clone();
         let span = info_span!("csi.NodePublishVolume", volume = %id);
         let work = async move {
-            target::publish(&driver, want).await?;
+            target::publish(&driver, &node, want).await?;
             Ok(csi::NodePublishVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, span, work).await
     }
 
     async fn node_unpublish_volume(
@@ -67,13 +74,13 @@ impl Node for NodeService {
         r: Request<csi::NodeUnpublishVolumeRequest>,
     ) -> Answer<csi::NodeUnpublishVolumeResponse> {
         let want = parse::node_unpublish_volume(r.get_ref())?;
-        let (driver, id) = (self.0.clone(), want.key());
+        let (driver, id) = (self.driver.clone(), want.key());
         let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
         let work = async move {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, span, work).await
     }
 
     async fn node_get_volume_stats(
@@ -103,11 +110,10 @@ impl Node for NodeService {
 
     #[tracing::instrument(name = "csi.NodeGetInfo", skip_all)]
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
-        let config = &self.0.config;
         Ok(Response::new(csi::NodeGetInfoResponse {
-            node_id: config.node_id.clone(),
-            max_volumes_per_node: config.max_volumes.into(),
-            accessible_topology: Some(csi::Topology { segments: config.topology.clone() }),
+            node_id: self.node.id.clone(),
+            max_volumes_per_node: self.driver.config.max_volumes.into(),
+            accessible_topology: Some(csi::Topology { segments: self.node.topology.clone() }),
         }))
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Component, PathBuf};
 
 use bowline_proto::csi::v1 as csi;
 
-use super::capability::{AccessType, Capability, FsType};
-use super::capacity::Range;
-use super::error::VolumeError;
-use super::id::{VolumeId, quoted};
 use super::record::{Access, Segments};
+use crate::capability::{AccessType, Capability, FsType};
+use crate::capacity::Range;
+use crate::error::VolumeError;
+use crate::id::{VolumeId, quoted};
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -34,6 +34,8 @@ pub struct CreateVolume {
     pub parameters: BTreeMap<String, String>,
     /// Places of which one has to reach the volume; empty means anywhere.
     pub requisite: Vec<Segments>,
+    /// Places that would be best, best first.
+    pub preferred: Vec<Segments>,
 }
 
 #[derive(Debug)]
@@ -85,13 +87,15 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
     if let Some(key) = request.mutable_parameters.keys().next() {
         return Err(invalid("mutable_parameters", format!("unknown key `{}`", quoted(key))));
     }
-    let requisite = request.accessibility_requirements.unwrap_or_default().requisite;
+    let places = request.accessibility_requirements.unwrap_or_default();
+    let segments = |wire: Vec<csi::Topology>| wire.into_iter().map(|topology| topology.segments).collect();
     Ok(CreateVolume {
         id: VolumeId::for_name(&request.name),
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
         parameters: parameters(request.parameters)?,
-        requisite: requisite.into_iter().map(|topology| topology.segments).collect(),
+        requisite: segments(places.requisite),
+        preferred: segments(places.preferred),
         name: request.name,
     })
 }

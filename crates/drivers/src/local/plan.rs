@@ -1,15 +1,18 @@
 //! Decisions: what was asked and what is there → what to do. No I/O, so each is a table in `plan/tests.rs`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bowline_host::kernel::Content;
 
-use super::capability::{AccessType, FsType, Mode};
-use super::error::VolumeError;
-use super::id::VolumeId;
+use super::config::NamedNode;
 use super::mounts::{Owner, Seen};
 use super::parse::{CreateVolume, NodePublishVolume, PublishVolume, StageVolume};
-use super::record::{Attachment, Contents, Phase, Segments, Staging, VERSION, VolumeRecord};
+use super::record::{Attachment, Contents, Phase, Segments, Staging, VolumeRecord};
+use crate::capability::{AccessType, FsType, Mode};
+use crate::error::VolumeError;
+use crate::id::VolumeId;
+use crate::shelf::Record;
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +30,7 @@ pub enum Create {
 pub fn create(
     want: &CreateVolume,
     have: Option<VolumeRecord>,
-    here: &Segments,
+    places: &[&Segments],
     total: u64,
 ) -> Result<Create> {
     if let Some(have) = have {
@@ -38,25 +41,35 @@ pub fn create(
             Phase::Deleting => Err(VolumeError::Deleting { id: want.id.clone() }),
         };
     }
-    if !reaches(&want.requisite, here) {
-        return Err(VolumeError::Unreachable);
-    }
+    let place = place(want, places).ok_or(VolumeError::Unreachable)?;
     let capacity = want.range.choose(want.access.filesystem)?;
     if capacity > total {
         return Err(VolumeError::TooLarge { want: capacity, total });
     }
     Ok(Create::Make(VolumeRecord {
-        version: VERSION,
+        version: VolumeRecord::VERSION,
         name: want.name.clone(),
         phase: Phase::Creating,
         capacity,
         access: want.access,
         parameters: want.parameters.clone(),
-        topology: here.clone(),
+        mutable: BTreeMap::new(),
+        source: None,
+        topology: place.clone(),
         contents: Contents::Blank,
-        published: None,
-        staged: None,
+        published: BTreeMap::new(),
+        staged: BTreeMap::new(),
     }))
+}
+
+/// The best of our places that the caller allows.
+fn place<'a>(want: &CreateVolume, places: &[&'a Segments]) -> Option<&'a Segments> {
+    let allowed = || places.iter().copied().filter(|place| reaches(&want.requisite, place));
+    let preferred = want
+        .preferred
+        .iter()
+        .find_map(|wish| allowed().find(|place| reaches(std::slice::from_ref(wish), place)));
+    preferred.or_else(|| allowed().next())
 }
 
 /// A repeat may ask for less than the volume gives, never for something else. The name is compared because
@@ -88,21 +101,32 @@ pub enum Publish {
     Record(Attachment),
 }
 
-/// ATT-2: the volume goes to a second node only after the first gave it back.
-pub fn publish(want: &PublishVolume, have: &VolumeRecord) -> Result<Publish> {
+/// ATT-2: unless both allow several nodes, the volume goes to a second only after the first gave it back.
+pub fn publish(want: &PublishVolume, have: &VolumeRecord, node: &NamedNode) -> Result<Publish> {
     fits(&want.id, &want.capability.access, have)?;
     let id = want.id.clone();
-    let new = Attachment {
-        node: want.node.clone(),
-        capability: want.capability.digest(),
-        read_only: want.read_only,
-    };
-    match &have.published {
-        None => Ok(Publish::Record(new)),
-        Some(old) if *old == new => Ok(Publish::Already),
-        Some(old) if old.node == new.node => Err(VolumeError::PublishedDifferently { id }),
-        Some(old) => Err(VolumeError::PublishedElsewhere { id, node: old.node.clone() }),
+    let mode = want.capability.mode;
+    let new = Attachment { mode, capability: want.capability.digest(), read_only: want.read_only };
+    match have.published.get(&node.id) {
+        Some(old) if *old == new => return Ok(Publish::Already),
+        Some(_) => return Err(VolumeError::PublishedDifferently { id }),
+        None if !reaches(std::slice::from_ref(&have.topology), &node.topology) => {
+            return Err(VolumeError::WrongPlace { id, node: node.id.clone() });
+        }
+        None => {}
     }
+    match have.published.iter().find(|(_, old)| excludes(old, &new)) {
+        Some((node, _)) => Err(VolumeError::PublishedElsewhere { id, node: node.clone() }),
+        None => Ok(Publish::Record(new)),
+    }
+}
+
+/// Whether a volume that one node has cannot go to another as well.
+fn excludes(old: &Attachment, new: &Attachment) -> bool {
+    let writes = |a: &Attachment| !a.read_only && !a.mode.read_only();
+    let one_writer = old.mode == Mode::NodesSingleWriter || new.mode == Mode::NodesSingleWriter;
+    let both_write = writes(old) && writes(new);
+    !old.mode.spans_nodes() || !new.mode.spans_nodes() || (one_writer && both_write)
 }
 
 /// Whether the volume was created for this kind of access. Yields the filesystem for mounts.
@@ -122,12 +146,17 @@ pub enum Stage {
     Already,
     Block(Staging),
     Mount(Staging, FsType),
+    /// Bind the filesystem that another node of this machine has mounted.
+    Share {
+        from: PathBuf,
+        staging: Staging,
+    },
 }
 
 pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -> Result<Stage> {
     let id = || want.id.clone();
     let fs = fits(&want.id, &want.capability.access, have)?;
-    let published = have.published.as_ref().filter(|p| p.node == node);
+    let published = have.published.get(node);
     let published = published.ok_or_else(|| VolumeError::NotPublished { id: id() })?;
     let new = Staging {
         path: want.path.clone(),
@@ -135,7 +164,7 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
         read_only: published.read_only || want.capability.read_only(),
         capability: want.capability.digest(),
     };
-    match (staged_at(have, seen), seen.owner_at(&want.path)) {
+    match (staged_at(have, seen, node), seen.owner_at(&want.path)) {
         (Some(old), _) if *old == new => return Ok(Stage::Already),
         (Some(old), _) if old.path == new.path => return Err(VolumeError::StagedDifferently { id: id() }),
         (Some(old), _) => {
@@ -148,6 +177,9 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
         }
         (None, None) => {}
     }
+    if elsewhere(have, seen, node).next().is_some() {
+        return stage_beside(&want.id, new, have, seen, node);
+    }
     match (fs, seen.uses_besides(&want.path).next()) {
         (Some(fs), _) => Ok(Stage::Mount(new, fs)),
         (None, None) => Ok(Stage::Block(new)),
@@ -157,14 +189,44 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
     }
 }
 
-/// The staging that is in force. Block volumes put nothing on the staging path; being attached is all there is.
-pub fn staged_at<'a>(have: &'a VolumeRecord, seen: &Seen) -> Option<&'a Staging> {
-    let staged = have.staged.as_ref()?;
-    let real = match staged.block {
+/// One kernel serves all nodes of this machine: the device is attached once and its filesystem mounted once, so
+/// a further node joins what is there.
+fn stage_beside(id: &VolumeId, new: Staging, have: &VolumeRecord, seen: &Seen, node: &str) -> Result<Stage> {
+    let mut others = elsewhere(have, seen, node).map(|(_, other)| other);
+    if others.clone().any(|other| other.block != new.block) {
+        return Err(VolumeError::InUse { id: id.clone(), how: "staged for another kind of access".into() });
+    }
+    let allows_writes = |other: &Staging| match other.block {
+        true => !other.read_only,
+        false => seen.at(&other.path).is_some_and(|mount| !mount.read_only()),
+    };
+    match others.find(|other| new.read_only || allows_writes(other)) {
+        None => Err(VolumeError::ReadOnlyElsewhere { id: id.clone() }),
+        Some(_) if new.block => Ok(Stage::Block(new)),
+        Some(other) => Ok(Stage::Share { from: other.path.clone(), staging: new }),
+    }
+}
+
+/// The staging that is in force on a node.
+pub fn staged_at<'a>(have: &'a VolumeRecord, seen: &Seen, node: &str) -> Option<&'a Staging> {
+    have.staged.get(node).filter(|staged| in_force(staged, seen))
+}
+
+/// Stagings in force on other nodes of this machine.
+pub fn elsewhere<'a>(
+    have: &'a VolumeRecord,
+    seen: &'a Seen,
+    node: &'a str,
+) -> impl Iterator<Item = (&'a String, &'a Staging)> + Clone {
+    have.staged.iter().filter(move |(holder, staged)| *holder != node && in_force(staged, seen))
+}
+
+/// Block volumes put nothing on the staging path; being attached is all there is.
+fn in_force(staged: &Staging, seen: &Seen) -> bool {
+    match staged.block {
         true => seen.device.is_some(),
         false => seen.owner_at(&staged.path) == Some(Owner::Filesystem),
-    };
-    real.then_some(staged)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,10 +280,16 @@ pub enum NodePublish {
     },
 }
 
-pub fn node_publish(want: &NodePublishVolume, have: &VolumeRecord, seen: &Seen) -> Result<NodePublish> {
+pub fn node_publish(
+    want: &NodePublishVolume,
+    have: &VolumeRecord,
+    seen: &Seen,
+    node: &str,
+) -> Result<NodePublish> {
     let id = || want.id.clone();
     let block = fits(&want.id, &want.capability.access, have)?.is_none();
-    let staged = staged_at(have, seen).filter(|staged| staged.path == want.staging && staged.block == block);
+    let staged =
+        staged_at(have, seen, node).filter(|staged| staged.path == want.staging && staged.block == block);
     let (Some(staged), Some(device)) = (staged, &seen.device) else {
         return Err(VolumeError::NotStaged { id: id() });
     };

@@ -1,106 +1,69 @@
-//! Records and images: `<pool>/volumes/<id>/{record.json, disk.img}`.
-//!
-//! This process is the only writer. Records are read once at start and kept in memory, so a call costs the
-//! same with ten volumes as with ten thousand; a change is on disk before it is in memory.
+//! Volumes, snapshots and groups: `<pool>/{volumes,snapshots}/<id>/{record.json, disk.img}` and
+//! `<pool>/groups/<id>/record.json`.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bowline_host::Host;
 use bowline_host::disk::Space;
 
-use super::error::{During, VolumeError};
-use super::id::VolumeId;
-use super::record::{Phase, VERSION, VolumeRecord};
+use super::record::{GroupRecord, Phase, SnapshotRecord, VolumeRecord};
+use crate::error::{During, VolumeError};
+use crate::id::{Group, Snapshot, SnapshotId, Volume, VolumeId};
+use crate::shelf::Shelf;
 
 const VOLUMES: &str = "volumes";
-const RECORD: &str = "record.json";
+const SNAPSHOTS: &str = "snapshots";
+const GROUPS: &str = "groups";
 const IMAGE: &str = "disk.img";
 const PROBE: &str = ".writable";
-const DIR_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 pub struct Pool {
     host: Host,
-    root: PathBuf,
-    records: Mutex<BTreeMap<VolumeId, VolumeRecord>>,
+    pub volumes: Shelf<Volume, VolumeRecord>,
+    pub snapshots: Shelf<Snapshot, SnapshotRecord>,
+    pub groups: Shelf<Group, GroupRecord>,
 }
 
 impl Pool {
     /// Reads every record and finishes deletions that a crash cut short.
     pub async fn open(host: Host, root: &Path) -> Result<Self> {
-        let pool = Self { host, root: root.join(VOLUMES), records: Mutex::default() };
-        pool.host.disk.create_dir_all(&pool.root, DIR_MODE).await.during("create pool directory")?;
-        for name in pool.host.disk.list(&pool.root).await.during("list pool")? {
-            let Some(id) = VolumeId::parse(&name) else { continue };
-            pool.load(id).await?;
+        let volumes = Shelf::open(host.clone(), root.join(VOLUMES)).await?;
+        let snapshots = Shelf::open(host.clone(), root.join(SNAPSHOTS)).await?;
+        let groups = Shelf::open(host.clone(), root.join(GROUPS)).await?;
+        let pool = Self { host, volumes, snapshots, groups };
+        for (id, record) in pool.volumes.all() {
+            if record.phase == Phase::Deleting {
+                pool.remove(&id).await?;
+            }
         }
         Ok(pool)
     }
 
-    async fn load(&self, id: VolumeId) -> Result<()> {
-        let path = self.dir(&id).join(RECORD);
-        if self.host.disk.kind(&path).await.during("look for a record")?.is_none() {
-            // Either creation died before its first write or deletion after its last. Removing the directory
-            // fails, harmlessly, if it holds anything.
-            if let Err(error) = self.host.disk.remove_dir(&self.dir(&id)).await {
-                tracing::warn!(volume = %id, %error, "directory without a record is not empty");
-            }
-            return Ok(());
-        }
-        let bytes = self.host.disk.read(&path).await.during("read record")?;
-        let record = decode(&bytes).map_err(|source| VolumeError::Record { path, source })?;
-        let deleting = record.phase == Phase::Deleting;
-        self.lock().insert(id.clone(), record);
-        if deleting { self.remove(&id).await } else { Ok(()) }
-    }
-
     pub fn image(&self, id: &VolumeId) -> PathBuf {
-        self.dir(id).join(IMAGE)
+        self.volumes.path(id, IMAGE)
     }
 
-    pub fn get(&self, id: &VolumeId) -> Option<VolumeRecord> {
-        self.lock().get(id).cloned()
+    pub fn snapshot_image(&self, id: &SnapshotId) -> PathBuf {
+        self.snapshots.path(id, IMAGE)
     }
 
     /// A volume that callers may use.
-    pub fn ready(&self, id: &VolumeId) -> Result<VolumeRecord> {
-        let found = self.get(id).filter(|record| record.phase == Phase::Ready);
+    pub fn ready(&self, id: &VolumeId) -> Result<Arc<VolumeRecord>> {
+        let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready);
         found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
-    }
-
-    /// Up to `count` volumes in id order after `last`, and whether more follow.
-    pub fn page(&self, last: Option<&VolumeId>, count: usize) -> (Vec<(VolumeId, VolumeRecord)>, bool) {
-        let records = self.lock();
-        let start = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest =
-            records.range((start, Bound::Unbounded)).filter(|(_, record)| record.phase != Phase::Deleting);
-        let page = rest.by_ref().take(count).map(|(id, record)| (id.clone(), record.clone())).collect();
-        (page, rest.next().is_some())
     }
 
     /// How many volumes are published to a node.
     pub fn published_to(&self, node: &str) -> usize {
-        let on_node = |r: &&VolumeRecord| r.published.as_ref().is_some_and(|p| p.node == node);
-        self.lock().values().filter(on_node).count()
-    }
-
-    pub async fn put(&self, id: &VolumeId, record: VolumeRecord) -> Result<()> {
-        let path = self.dir(id).join(RECORD);
-        let bytes = serde_json::to_vec_pretty(&record)
-            .map_err(|source| VolumeError::Record { path: path.clone(), source })?;
-        self.host.disk.write_atomic(&path, &bytes, FILE_MODE).await.during("write record")?;
-        self.lock().insert(id.clone(), record);
-        Ok(())
+        self.volumes.all().iter().filter(|(_, record)| record.published.contains_key(node)).count()
     }
 
     /// Prepares the place of a volume that has no record yet.
-    pub async fn make_dir(&self, id: &VolumeId) -> Result<()> {
-        self.host.disk.create_dir_all(&self.dir(id), DIR_MODE).await.during("create volume directory")?;
+    pub async fn make_place(&self, id: &VolumeId) -> Result<()> {
+        self.volumes.make_dir(id).await?;
         let image = self.image(id);
         match self.host.disk.kind(&image).await.during("look for an image")? {
             None => Ok(()),
@@ -125,41 +88,20 @@ impl Pool {
         let point = |name: &str| self.host.failpoints.hit(name);
         self.host.disk.remove_file(&self.image(id)).await.during("remove image")?;
         point("local.delete-volume.after-image");
-        self.host.disk.remove_file(&self.dir(id).join(RECORD)).await.during("remove record")?;
-        self.lock().remove(id);
+        self.volumes.forget(id).await?;
         point("local.delete-volume.after-record");
-        self.remove_dir(id).await
-    }
-
-    pub async fn remove_dir(&self, id: &VolumeId) -> Result<()> {
-        self.host.disk.remove_dir(&self.dir(id)).await.during("remove volume directory")
+        self.volumes.remove_dir(id).await
     }
 
     pub async fn space(&self) -> Result<Space> {
-        self.host.disk.space(&self.root).await.during("measure pool")
+        self.host.disk.space(self.volumes.root()).await.during("measure pool")
     }
 
     /// Whether volumes could be written now: one file made and removed.
     pub async fn check_writable(&self) -> Result<()> {
-        let path = self.root.join(PROBE);
+        let path = self.volumes.root().join(PROBE);
         let disk = &self.host.disk;
         let made = async { disk.create_file(&path).await.and(disk.remove_file(&path).await) };
         made.await.map_err(|source| VolumeError::Unhealthy { source })
-    }
-
-    fn dir(&self, id: &VolumeId) -> PathBuf {
-        self.root.join(id.as_str())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, VolumeRecord>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn decode(bytes: &[u8]) -> std::result::Result<VolumeRecord, serde_json::Error> {
-    let record: VolumeRecord = serde_json::from_slice(bytes)?;
-    match record.version {
-        VERSION => Ok(record),
-        other => Err(serde::de::Error::custom(format!("layout {other} is not known"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver remembers of a volume: one small JSON file beside its image.
+//! What the driver remembers of a volume or snapshot: one small JSON file beside its image.
 //!
 //! Only what cannot be seen is written down. Whether a volume is mounted or attached is asked of the kernel
 //! each time, because a reboot undoes both without telling us.
@@ -8,10 +8,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::capability::FsType;
-
-/// Layout of the file. A newer one is refused, since guessing could destroy data.
-pub const VERSION: u32 = 1;
+use crate::capability::{FsType, Mode};
+use crate::id::{GroupId, SnapshotId, VolumeId};
+use crate::shelf::Record;
 
 pub type Segments = BTreeMap<String, String>;
 
@@ -25,11 +24,81 @@ pub struct VolumeRecord {
     pub access: Access,
     /// Without secrets and without the metadata callers inject, which may differ between retries.
     pub parameters: BTreeMap<String, String>,
+    /// Settings that may change during the volume's life.
+    pub mutable: BTreeMap<String, String>,
+    /// Where its first bytes came from.
+    pub source: Option<Source>,
     pub topology: Segments,
     pub contents: Contents,
-    pub published: Option<Attachment>,
-    /// The last staging that began. True only while the kernel confirms it.
-    pub staged: Option<Staging>,
+    /// By node.
+    pub published: BTreeMap<String, Attachment>,
+    /// By node, the last staging that began there. True only while the kernel confirms it.
+    pub staged: BTreeMap<String, Staging>,
+}
+
+impl Record for VolumeRecord {
+    const VERSION: u32 = 2;
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    Snapshot(SnapshotId),
+    Volume(VolumeId),
+}
+
+/// A volume's bytes at one moment. It needs its volume no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRecord {
+    pub version: u32,
+    pub name: String,
+    pub phase: Phase,
+    pub volume: VolumeId,
+    /// Bytes a volume made from it has at least.
+    pub size: u64,
+    /// Seconds since 1970 at which it was cut.
+    pub created: u64,
+    pub parameters: BTreeMap<String, String>,
+    /// Of the volume, when it was cut.
+    pub access: Access,
+    pub contents: Contents,
+    pub topology: Segments,
+    pub group: Option<GroupId>,
+}
+
+impl Record for SnapshotRecord {
+    const VERSION: u32 = 1;
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// Snapshots of several volumes, cut at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRecord {
+    pub version: u32,
+    pub name: String,
+    pub phase: Phase,
+    pub volumes: Vec<VolumeId>,
+    /// One per volume, in the same order.
+    pub snapshots: Vec<SnapshotId>,
+    pub parameters: BTreeMap<String, String>,
+    pub created: u64,
+}
+
+impl Record for GroupRecord {
+    const VERSION: u32 = 1;
+
+    fn version(&self) -> u32 {
+        self.version
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +135,7 @@ pub enum Contents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    pub node: String,
+    pub mode: Mode,
     /// Digest of the capability, which may hold mount flags that must not be stored.
     pub capability: String,
     pub read_only: bool,

@@ -1,33 +1,24 @@
-//! The socket: accepts streams from the host and runs the services on them.
+//! The sockets: one per node, each with every service.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bowline_host::Host;
-use bowline_host::net::{BoxStream, Listener};
 use bowline_proto::csi::v1::controller_server::ControllerServer;
 use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_proto::csi::v1::node_server::NodeServer;
-use futures::stream::{self, Stream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use futures::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::Connected;
 
-use super::config::LocalConfig;
+use super::config::{LocalConfig, NamedNode};
 use super::controller::ControllerService;
 use super::driver::Driver;
-use super::error::VolumeError;
 use super::identity::IdentityService;
 use super::node::NodeService;
-
-/// Accept failures in a row after which the socket counts as broken.
-const FAILURES_MAX: u32 = 10;
-/// Wait after a failed accept; running out of file descriptors passes.
-const FAILURE_PAUSE: Duration = Duration::from_millis(100);
+use crate::error::VolumeError;
+use crate::serve::accepted;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -48,70 +39,34 @@ pub async fn run(
     endpoint: &Path,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let driver = Driver::open(host.clone(), config).await.map_err(RunError::Pool)?;
-    let listener = host.net.listen(endpoint).await;
-    let listener = listener.map_err(|source| RunError::Listen { path: endpoint.to_owned(), source })?;
-    tracing::info!(endpoint = %endpoint.display(), "serving");
+    let driver = Driver::open(host, config).await.map_err(RunError::Pool)?;
+    let own = (endpoint.to_owned(), driver.config.node.clone());
+    let others = driver.config.others.iter();
+    let others = others.filter_map(|node| Some((node.endpoint.clone()?, node.clone())));
+    let sockets: Vec<_> = std::iter::once(own).chain(others).collect();
+    let served = try_join_all(
+        sockets.into_iter().map(|(endpoint, node)| serve_node(&driver, endpoint, node, stop.clone())),
+    );
+    let served = served.await;
+    driver.work.settle().await;
+    served.map(drop)
+}
+
+async fn serve_node(
+    driver: &Arc<Driver>,
+    path: PathBuf,
+    node: NamedNode,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let listener = driver.host.net.listen(&path).await;
+    let listener = listener.map_err(|source| RunError::Listen { path: path.clone(), source })?;
+    tracing::info!(endpoint = %path.display(), node = node.id, "serving");
     let served = Server::builder()
         .add_service(IdentityServer::new(IdentityService(driver.clone())))
         .add_service(ControllerServer::new(ControllerService(driver.clone())))
-        .add_service(NodeServer::new(NodeService(driver.clone())))
+        .add_service(NodeServer::new(NodeService { driver: driver.clone(), node: Arc::new(node) }))
         .serve_with_incoming_shutdown(accepted(listener), stop.cancelled())
         .await;
-    driver.settle().await;
     served?;
     if stop.is_cancelled() { Ok(()) } else { Err(RunError::Closed) }
-}
-
-/// Connections as they arrive. Ends when accepting keeps failing.
-fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = io::Result<Connection>> {
-    stream::unfold(listener, |mut listener| async move {
-        for _ in 0..FAILURES_MAX {
-            match listener.accept().await {
-                Ok(stream) => return Some((Ok(Connection(stream)), listener)),
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed");
-                    tokio::time::sleep(FAILURE_PAUSE).await;
-                }
-            }
-        }
-        None
-    })
-}
-
-/// A stream of the host in the form tonic takes.
-struct Connection(BoxStream);
-
-impl Connected for Connection {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }

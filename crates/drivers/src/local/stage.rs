@@ -4,31 +4,33 @@ use std::path::{Path, PathBuf};
 
 use bowline_host::disk::Kind;
 
-use super::capability::{AccessType, FsType, MountFlags};
+use super::config::NamedNode;
 use super::driver::Driver;
-use super::error::{During, VolumeError};
-use super::id::VolumeId;
 use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, FirstUse, Stage};
 use super::record::{Contents, Staging, VolumeRecord};
 use super::target;
+use crate::capability::{AccessType, FsType, MountFlags};
+use crate::error::{During, VolumeError};
+use crate::id::VolumeId;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 /// Attaches the volume and, unless it is for block access, mounts its filesystem at the staging path.
-pub async fn stage(driver: &Driver, want: StageVolume) -> Result<()> {
+pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Result<()> {
     let have = driver.pool.ready(&want.id)?;
     let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
-    let done = match plan::stage(&want, &have, &seen, &driver.config.node_id)? {
+    let done = match plan::stage(&want, &have, &seen, &node.id)? {
         Stage::Already => return Ok(()),
-        Stage::Block(staging) => stage_block(driver, &want.id, have, staging, &seen).await,
+        Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
+        Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
         Stage::Mount(staging, fs) => {
             let flags = match want.capability.access {
                 AccessType::Mount { flags, .. } => flags,
                 AccessType::Block => MountFlags::default(),
             };
-            Mounting { driver, id: &want.id, fs, flags }.run(have, staging).await
+            Mounting { driver, node, id: &want.id, fs, flags }.run(&have, staging).await
         }
     };
     if done.is_err() {
@@ -41,12 +43,14 @@ pub async fn stage(driver: &Driver, want: StageVolume) -> Result<()> {
 
 async fn stage_block(
     driver: &Driver,
+    node: &NamedNode,
     id: &VolumeId,
-    have: VolumeRecord,
+    have: &VolumeRecord,
     staging: Staging,
     seen: &Seen,
 ) -> Result<()> {
-    if let Some(device) = &seen.device {
+    let shared = plan::elsewhere(have, seen, &node.id).next().is_some();
+    if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
         // Left by a crash; it may have been attached with the other writability.
         driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
         driver.point("local.node-stage.block.after-detach");
@@ -61,30 +65,63 @@ async fn stage_block(
     };
     let read_only = staging.read_only;
     driver.point("local.node-stage.block.before-record");
-    save(driver, id, &have, VolumeRecord { contents, staged: Some(staging), ..have.clone() }).await?;
+    save(driver, id, have, VolumeRecord { contents, ..staged(have, node, staging) }).await?;
     driver.point("local.node-stage.block.before-attach");
     attach(driver, id, read_only).await?;
     driver.point("local.node-stage.block.after-attach");
     Ok(())
 }
 
+/// Shows the filesystem at a second node's staging path, too.
+async fn share(
+    driver: &Driver,
+    node: &NamedNode,
+    id: &VolumeId,
+    have: &VolumeRecord,
+    from: PathBuf,
+    staging: Staging,
+) -> Result<()> {
+    let (path, read_only) = (staging.path.clone(), staging.read_only);
+    refuse_odd_path(driver, &path).await?;
+    driver.point("local.node-stage.share.before-record");
+    save(driver, id, have, staged(have, node, staging)).await?;
+    driver.point("local.node-stage.share.before-bind");
+    driver.host.kernel.bind(&from, &path, read_only).await.during("bind the staged filesystem")?;
+    driver.point("local.node-stage.share.after-bind");
+    Ok(())
+}
+
+/// The caller makes the staging directory.
+async fn refuse_odd_path(driver: &Driver, path: &Path) -> Result<()> {
+    match driver.host.disk.kind(path).await.during("look at staging path")? {
+        Some(Kind::Dir) => Ok(()),
+        _ => Err(VolumeError::Foreign { path: path.to_owned(), what: "not a directory" }),
+    }
+}
+
+/// The record with one more staging.
+fn staged(have: &VolumeRecord, node: &NamedNode, staging: Staging) -> VolumeRecord {
+    let mut record = have.clone();
+    record.staged.insert(node.id.clone(), staging);
+    record
+}
+
 /// The steps from an image to a mounted filesystem.
 struct Mounting<'a> {
     driver: &'a Driver,
+    node: &'a NamedNode,
     id: &'a VolumeId,
     fs: FsType,
     flags: MountFlags,
 }
 
 impl Mounting<'_> {
-    async fn run(&self, have: VolumeRecord, staging: Staging) -> Result<()> {
+    async fn run(&self, have: &VolumeRecord, staging: Staging) -> Result<()> {
         let path = staging.path.clone();
-        if self.driver.host.disk.kind(&path).await.during("look at staging path")? != Some(Kind::Dir) {
-            return Err(VolumeError::Foreign { path, what: "not a directory" });
-        }
+        refuse_odd_path(self.driver, &path).await?;
         self.driver.point("local.node-stage.before-record");
-        let record = VolumeRecord { staged: Some(staging), ..have.clone() };
-        save(self.driver, self.id, &have, record.clone()).await?;
+        let record = staged(have, self.node, staging);
+        save(self.driver, self.id, have, record.clone()).await?;
         if let Contents::Formatting(_) = record.contents {
             // `begin_again` may have died between removing the old image and making the new one.
             self.driver.pool.make_image(self.id, record.capacity).await?;
@@ -145,26 +182,36 @@ impl Mounting<'_> {
         kernel.make_filesystem(device, self.fs.as_str(), &[]).await.during("make filesystem")?;
         self.driver.point("local.node-stage.after-mkfs");
         let done = VolumeRecord { contents: Contents::Formatted(self.fs), ..marked };
-        self.driver.pool.put(self.id, done).await?;
+        self.driver.pool.volumes.put(self.id, done).await?;
         self.driver.point("local.node-stage.after-marker");
         Ok(())
     }
 }
 
 /// Unmounts and detaches. What is not staged counts as done.
-pub async fn unstage(driver: &Driver, want: Undo) -> Result<()> {
-    let Some(id) = want.id.clone().filter(|id| driver.pool.get(id).is_some()) else {
+pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()> {
+    let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
+    let Some((have, id)) = known else {
         return target::refuse_mounted(driver, &want).await;
     };
     let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
-    if let Some(other) = seen.uses_besides(&want.path).next() {
+    let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();
+    // Which node a target belongs to cannot be told; the last one to unstage must leave none.
+    if let Some(other) = seen.uses_besides(&want.path).next().filter(|_| !shared) {
         let how = format!("published at `{}`", other.display());
         return Err(VolumeError::InUse { id, how });
     }
     driver.point("local.node-unstage.before-unmount");
     target::unmount_all(driver, &seen, &want.path).await?;
+    if have.staged.len() > 1 {
+        // While another node keeps the device attached, only the record tells that this one does not use it.
+        driver.point("local.node-unstage.before-record");
+        let mut record = (*have).clone();
+        record.staged.remove(&node.id);
+        driver.pool.volumes.put(&id, record).await?;
+    }
     driver.point("local.node-unstage.before-detach");
-    if let Some(device) = &seen.device {
+    if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
         driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
     }
     driver.point("local.node-unstage.after-detach");
@@ -189,5 +236,5 @@ async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathB
 
 /// Writes a record only when it changed: staging again after the first time costs no disk sync.
 async fn save(driver: &Driver, id: &VolumeId, old: &VolumeRecord, new: VolumeRecord) -> Result<()> {
-    if *old == new { Ok(()) } else { driver.pool.put(id, new).await }
+    if *old == new { Ok(()) } else { driver.pool.volumes.put(id, new).await }
 }

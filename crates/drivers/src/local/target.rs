@@ -4,11 +4,12 @@ use std::path::Path;
 
 use bowline_host::disk::Kind;
 
+use super::config::NamedNode;
 use super::driver::Driver;
-use super::error::{During, VolumeError};
 use super::mounts::{Owner, Seen};
 use super::parse::{NodePublishVolume, Undo};
 use super::plan::{self, NodePublish};
+use crate::error::{During, VolumeError};
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
@@ -16,11 +17,11 @@ type Result<T> = std::result::Result<T, VolumeError>;
 const STACK_MAX: usize = 16;
 const TARGET_MODE: u32 = 0o750;
 
-pub async fn publish(driver: &Driver, want: NodePublishVolume) -> Result<()> {
+pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume) -> Result<()> {
     let have = driver.pool.ready(&want.id)?;
     let seen = Seen::look(&driver.host, &driver.pool.image(&want.id)).await?;
     let disk = &driver.host.disk;
-    match plan::node_publish(&want, &have, &seen)? {
+    match plan::node_publish(&want, &have, &seen, &node.id)? {
         NodePublish::Already => Ok(()),
         NodePublish::Directory { read_only } => {
             driver.point("local.node-publish.before-target");
@@ -41,7 +42,7 @@ async fn bind(driver: &Driver, source: &Path, target: &Path, read_only: bool) ->
     if bound.is_err() {
         // Nobody unpublishes what was never published, so the path would stay.
         if let Err(error) = remove_target(driver, target).await {
-            tracing::warn!(error = super::error::chain(&error), "target stays after a failed bind");
+            tracing::warn!(error = crate::error::chain(&error), "target stays after a failed bind");
         }
     }
     driver.point("local.node-publish.after-bind");
@@ -51,7 +52,7 @@ async fn bind(driver: &Driver, source: &Path, target: &Path, read_only: bool) ->
 /// Takes the volume off the target and removes it. Works from the mount table alone, so a target whose
 /// filesystem answers every stat with an error goes like any other.
 pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
-    match want.id.clone().filter(|id| driver.pool.get(id).is_some()) {
+    match want.id.clone().filter(|id| driver.pool.volumes.get(id).is_some()) {
         Some(id) => {
             driver.point("local.node-unpublish.before-unmount");
             let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;

@@ -3,13 +3,13 @@
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::validate_volume_capabilities_response::Confirmed;
 
-use super::capability::FsType;
-use super::capacity::MIB;
 use super::driver::Driver;
-use super::error::VolumeError;
 use super::parse;
 use super::plan;
 use super::record::VolumeRecord;
+use crate::capability::FsType;
+use crate::capacity::MIB;
+use crate::error::VolumeError;
 
 /// Confirms by echoing what was checked; a volume that does not fit is an answer, not an error.
 pub fn validate(
@@ -20,7 +20,7 @@ pub fn validate(
     if request.volume_capabilities.is_empty() {
         return Err(VolumeError::Missing("volume_capabilities"));
     }
-    let id = id.ok_or_else(|| VolumeError::NotFound { id: super::id::quoted(&request.volume_id) })?;
+    let id = id.ok_or_else(|| VolumeError::NotFound { id: crate::id::quoted(&request.volume_id) })?;
     let record = driver.pool.ready(&id)?;
     let message = match fits(&request, &id, &record) {
         Ok(()) => None,
@@ -38,7 +38,7 @@ pub fn validate(
 
 fn fits(
     request: &csi::ValidateVolumeCapabilitiesRequest,
-    id: &super::id::VolumeId,
+    id: &crate::id::VolumeId,
     record: &VolumeRecord,
 ) -> Result<(), VolumeError> {
     for capability in parse::capabilities(&request.volume_capabilities)? {
@@ -64,7 +64,10 @@ pub async fn capacity(
 ) -> Result<csi::GetCapacityResponse, VolumeError> {
     parse::parameters(request.parameters)?;
     let here = request.accessible_topology.is_none_or(|topology| {
-        plan::reaches(std::slice::from_ref(&topology.segments), &driver.config.topology)
+        driver
+            .config
+            .nodes()
+            .any(|node| plan::reaches(std::slice::from_ref(&topology.segments), &node.topology))
     });
     let filesystem = match request.volume_capabilities.as_slice() {
         [] => Ok(None),

@@ -6,8 +6,8 @@ use bowline_host::kernel::Mount;
 use tonic::Code;
 
 use super::*;
-use crate::local::capability::{Capability, MountFlags};
-use crate::local::capacity::Range;
+use crate::capability::{Capability, MountFlags};
+use crate::capacity::Range;
 use crate::local::record::Access;
 
 const SIZE: u64 = 64 << 20;
@@ -29,21 +29,24 @@ fn wanted() -> CreateVolume {
         access: Access { block: false, filesystem: Some(FsType::Ext4) },
         parameters: Default::default(),
         requisite: Vec::new(),
+        preferred: Vec::new(),
     }
 }
 
 fn record(phase: Phase) -> VolumeRecord {
     VolumeRecord {
-        version: VERSION,
+        version: VolumeRecord::VERSION,
         name: "v".into(),
         phase,
         capacity: SIZE,
         access: Access { block: false, filesystem: Some(FsType::Ext4) },
         parameters: Default::default(),
+        mutable: Default::default(),
+        source: None,
         topology: here(),
         contents: Contents::Blank,
-        published: None,
-        staged: None,
+        published: Default::default(),
+        staged: Default::default(),
     }
 }
 
@@ -59,10 +62,10 @@ fn create_decisions() {
         ("other parameters", Some(other_parameters), Err(Code::AlreadyExists)),
     ];
     for (name, have, expected) in table {
-        let decided = create(&wanted(), have, &here(), TOTAL).map_err(|error| error.code());
+        let decided = create(&wanted(), have, &[&here()], TOTAL).map_err(|error| error.code());
         assert_eq!(decided, expected, "{name}");
     }
-    let crowded = create(&wanted(), None, &here(), SIZE - 1).map_err(|error| error.code());
+    let crowded = create(&wanted(), None, &[&here()], SIZE - 1).map_err(|error| error.code());
     assert_eq!(crowded, Err(Code::ResourceExhausted));
 }
 
@@ -70,29 +73,87 @@ fn capability(mode: Mode) -> Capability {
     Capability { access: AccessType::Mount { fs: None, flags: MountFlags::default() }, mode }
 }
 
-fn publish_on(node: &str) -> PublishVolume {
-    PublishVolume { id: id(), node: node.into(), capability: capability(Mode::Writer), read_only: false }
+fn on_n1<T>(value: T) -> BTreeMap<String, T> {
+    [("n1".to_owned(), value)].into()
+}
+
+fn node(id: &str, topology: Segments) -> NamedNode {
+    NamedNode { topology, ..NamedNode::new(id.into()).expect("valid") }
 }
 
 #[test]
 fn publish_decisions() {
-    let attachment = |node: &str| Attachment {
-        node: node.into(),
-        capability: capability(Mode::Writer).digest(),
-        read_only: false,
-    };
-    let read_only = Attachment { read_only: true, ..attachment("n1") };
+    use Mode::{NodesMultiWriter, NodesReaderOnly, NodesSingleWriter, Writer};
+    let attachment =
+        |mode: Mode, read_only| Attachment { mode, capability: capability(mode).digest(), read_only };
+    let have = |node: &str, mode, read_only| Some((node.to_owned(), attachment(mode, read_only)));
+    let record_it = |mode, read_only| Ok(Publish::Record(attachment(mode, read_only)));
+    let (differs, elsewhere) = (Err(Code::AlreadyExists), Err(Code::FailedPrecondition));
     let table = [
-        ("free", None, Ok(Publish::Record(attachment("n1")))),
-        ("already here", Some(attachment("n1")), Ok(Publish::Already)),
-        ("here, differently", Some(read_only), Err(Code::AlreadyExists)),
-        ("elsewhere", Some(attachment("n2")), Err(Code::FailedPrecondition)),
+        ("free", None, Writer, false, record_it(Writer, false)),
+        ("already here", have("n1", Writer, false), Writer, false, Ok(Publish::Already)),
+        ("here, differently", have("n1", Writer, true), Writer, false, differs),
+        ("elsewhere", have("n2", Writer, false), Writer, false, elsewhere),
+        (
+            "reader beside readers",
+            have("n2", NodesReaderOnly, true),
+            NodesReaderOnly,
+            true,
+            record_it(NodesReaderOnly, true),
+        ),
+        (
+            "writer beside writers",
+            have("n2", NodesMultiWriter, false),
+            NodesMultiWriter,
+            false,
+            record_it(NodesMultiWriter, false),
+        ),
+        (
+            "reader beside the writer",
+            have("n2", NodesSingleWriter, false),
+            NodesSingleWriter,
+            true,
+            record_it(NodesSingleWriter, true),
+        ),
+        (
+            "writer beside a reader",
+            have("n2", NodesSingleWriter, true),
+            NodesSingleWriter,
+            false,
+            record_it(NodesSingleWriter, false),
+        ),
+        (
+            "second writer",
+            have("n2", NodesSingleWriter, false),
+            NodesSingleWriter,
+            false,
+            Err(Code::FailedPrecondition),
+        ),
+        (
+            "single beside many",
+            have("n2", NodesMultiWriter, false),
+            Writer,
+            false,
+            Err(Code::FailedPrecondition),
+        ),
+        (
+            "many beside single",
+            have("n2", Writer, false),
+            NodesMultiWriter,
+            false,
+            Err(Code::FailedPrecondition),
+        ),
     ];
-    for (name, published, expected) in table {
-        let have = VolumeRecord { published, ..record(Phase::Ready) };
-        let decided = publish(&publish_on("n1"), &have).map_err(|error| error.code());
+    for (name, published, mode, read_only, expected) in table {
+        let have = VolumeRecord { published: published.into_iter().collect(), ..record(Phase::Ready) };
+        let want = PublishVolume { id: id(), node: "n1".into(), capability: capability(mode), read_only };
+        let decided = publish(&want, &have, &node("n1", here())).map_err(|error| error.code());
         assert_eq!(decided, expected, "{name}");
     }
+    let want =
+        PublishVolume { id: id(), node: "n3".into(), capability: capability(Writer), read_only: false };
+    let far = publish(&want, &record(Phase::Ready), &node("n3", Segments::new())).map_err(|e| e.code());
+    assert_eq!(far, Err(Code::FailedPrecondition), "another place");
 }
 
 fn mount(device: &str, root: &str, target: &str, fs_type: &str, options: &str) -> Mount {
@@ -116,8 +177,8 @@ fn staged() -> Staging {
 }
 
 fn published() -> VolumeRecord {
-    let published = Attachment { node: "n1".into(), capability: String::new(), read_only: false };
-    VolumeRecord { published: Some(published), ..record(Phase::Ready) }
+    let published = Attachment { mode: Mode::Writer, capability: String::new(), read_only: false };
+    VolumeRecord { published: on_n1(published), ..record(Phase::Ready) }
 }
 
 #[test]
@@ -125,9 +186,9 @@ fn stage_decisions() {
     let want = || StageVolume { id: id(), path: PathBuf::from("/s"), capability: capability(Mode::Writer) };
     let ours = || mount("/dev/loop0", "/", "/s", "ext4", "rw");
     let theirs = || mount("/dev/loop1", "/", "/s", "ext4", "rw");
-    let begun = || VolumeRecord { staged: Some(staged()), ..published() };
+    let begun = || VolumeRecord { staged: on_n1(staged()), ..published() };
     let elsewhere =
-        || VolumeRecord { staged: Some(Staging { path: "/t".into(), ..staged() }), ..published() };
+        || VolumeRecord { staged: on_n1(Staging { path: "/t".into(), ..staged() }), ..published() };
     let at_t = || mount("/dev/loop0", "/", "/t", "ext4", "rw");
     let new = || Ok(Stage::Mount(staged(), FsType::Ext4));
     let table = [
@@ -162,7 +223,7 @@ fn node_publish_decisions() {
         capability: capability(mode),
         read_only,
     };
-    let have = VolumeRecord { staged: Some(staged()), ..published() };
+    let have = VolumeRecord { staged: [("n1".to_owned(), staged())].into(), ..published() };
     let at = |target: &str, options: &str| mount("/dev/loop0", "/", target, "ext4", options);
     let part = || mount("/dev/loop0", "/sub", "/u", "ext4", "rw");
     let theirs = || mount("/dev/loop1", "/", "/t", "ext4", "rw");
@@ -188,7 +249,7 @@ fn node_publish_decisions() {
     for (name, mode, read_only, mut mounts, expected) in table {
         mounts.insert(0, at("/s", "rw"));
         let seen = Seen::new(Some("/dev/loop0"), mounts);
-        let decided = node_publish(&want(mode, read_only), &have, &seen).map_err(|error| error.code());
+        let decided = node_publish(&want(mode, read_only), &have, &seen, "n1").map_err(|error| error.code());
         assert_eq!(decided, expected, "{name}");
     }
 }

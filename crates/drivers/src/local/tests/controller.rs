@@ -19,9 +19,9 @@ async fn answers_to_a_first_publish() {
         ("no node", |r| r.node_id.clear(), Code::InvalidArgument),
         ("no capability", |r| r.volume_capability = None, Code::InvalidArgument),
         (
-            "many nodes",
+            "many nodes after one was promised it alone",
             |r| r.volume_capability = Some(mount_as("", Mode::MultiNodeMultiWriter)),
-            Code::InvalidArgument,
+            Code::AlreadyExists,
         ),
         ("unknown volume", |r| r.volume_id = "fake".into(), Code::NotFound),
         ("impossible volume", |r| r.volume_id = "../v".into(), Code::NotFound),
@@ -165,7 +165,7 @@ async fn validation_confirms_or_says_why() {
             |r| r.volume_capabilities = vec![mount_as("", Mode::SingleNodeMultiWriter)],
             Ok(true),
         ),
-        ("many nodes", |r| r.volume_capabilities = vec![mount_as("", Mode::MultiNodeMultiWriter)], Ok(false)),
+        ("many nodes", |r| r.volume_capabilities = vec![mount_as("", Mode::MultiNodeMultiWriter)], Ok(true)),
         ("block", |r| r.volume_capabilities.push(block()), Ok(false)),
         ("xfs", |r| r.volume_capabilities = vec![mount_as("xfs", Mode::SingleNodeWriter)], Ok(false)),
         ("parameter", |r| _ = r.parameters.insert("a".into(), "b".into()), Ok(false)),
@@ -218,7 +218,7 @@ async fn capacity_is_what_create_accepts() {
 
     let xfs = get(|r| r.volume_capabilities = vec![mount_as("xfs", Mode::SingleNodeWriter)]).await.unwrap();
     assert_eq!(xfs.minimum_volume_size, Some(300 << 20));
-    let none = get(|r| r.volume_capabilities = vec![mount_as("", Mode::MultiNodeMultiWriter)]).await.unwrap();
+    let none = get(|r| r.volume_capabilities = vec![mount_as("zfs", Mode::SingleNodeWriter)]).await.unwrap();
     assert_eq!(none.available_capacity, 0);
     let elsewhere = get(|r| {
         r.accessible_topology =

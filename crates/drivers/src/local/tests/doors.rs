@@ -12,7 +12,7 @@ use bowline_host::{Host, kernel};
 use tokio::sync::Notify;
 use tonic::async_trait;
 
-/// What happens at which effect, counted from 1.
+/// What happens at which effect, counted from 1 after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -29,6 +29,7 @@ pub enum Fault {
 pub struct Faults {
     fault: Fault,
     effects: AtomicU64,
+    armed: AtomicBool,
     dead: AtomicBool,
     pub died: Notify,
     pub resume: Notify,
@@ -39,10 +40,16 @@ impl Faults {
         Arc::new(Self {
             fault,
             effects: AtomicU64::new(0),
+            armed: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             died: Notify::new(),
             resume: Notify::new(),
         })
+    }
+
+    /// Effects count from now on; those of the start are over.
+    pub fn arm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
     }
 
     /// A dead process neither looks nor acts.
@@ -58,6 +65,9 @@ impl Faults {
         failure: E,
         work: impl Future<Output = std::result::Result<T, E>>,
     ) -> std::result::Result<T, E> {
+        if !self.armed.load(Ordering::SeqCst) {
+            return self.look(work).await;
+        }
         let number = self.effects.fetch_add(1, Ordering::SeqCst) + 1;
         match self.fault {
             Fault::DieBefore(n) if n == number => self.die().await,

@@ -4,7 +4,7 @@ use bowline_host::kernel::Content;
 use tonic::Code;
 
 use super::world::{World, code, mount, mount_with};
-use crate::local::capability::FsType;
+use crate::capability::FsType;
 use crate::local::record::{Contents, VolumeRecord};
 
 fn filesystem(name: &str) -> Content {

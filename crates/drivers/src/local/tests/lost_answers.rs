@@ -53,8 +53,7 @@ async fn a_call_outlives_its_caller() {
         for earlier in &JOURNEY[..position] {
             perform(&world, *earlier).await.unwrap();
         }
-        // The new process makes one effect itself when it opens the pool.
-        let world = world.restart_with(Fault::Stall(2)).await;
+        let world = world.restart_with(Fault::Stall(1)).await;
         let left = tokio::time::timeout(Duration::from_secs(1), perform(&world, call)).await;
         assert!(left.is_err(), "{call:?} waits for its effect");
         assert_eq!(code(&perform(&world, call).await), Code::Aborted, "{call:?} is in flight");

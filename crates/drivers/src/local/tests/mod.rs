@@ -9,6 +9,7 @@ mod delete;
 mod doors;
 mod formatting;
 mod lost_answers;
+mod nodes;
 mod publish;
 mod restart;
 mod stage;

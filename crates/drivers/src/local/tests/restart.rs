@@ -53,14 +53,14 @@ async fn a_record_from_the_future_stops_the_start() {
     world.create("v").await.unwrap();
     let path = world.record_path("v");
     let text = String::from_utf8(world.host.disk.read(&path).await.unwrap()).unwrap();
-    let newer = text.replace("\"version\": 1", "\"version\": 2");
+    let newer = text.replace("\"version\": 2", "\"version\": 3");
     assert_ne!(text, newer);
     world.host.disk.write_atomic(&path, newer.as_bytes(), 0o600).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
     let socket = std::path::Path::new("/var/lib/second.sock");
     let error = crate::local::run(world.host.clone(), world.config.clone(), socket, stop).await.unwrap_err();
-    let text = super::super::error::chain(&error);
-    assert!(text.contains("record.json") && text.contains("layout 2"), "{text}");
+    let text = crate::error::chain(&error);
+    assert!(text.contains("record.json") && text.contains("layout 3"), "{text}");
 }
 
 #[tokio::test]
@@ -68,7 +68,8 @@ async fn stopping_is_an_orderly_end() {
     let world = World::new().await;
     let stop = tokio_util::sync::CancellationToken::new();
     let socket = std::path::Path::new("/var/lib/second.sock");
-    let serving = crate::local::run(world.host.clone(), world.config.clone(), socket, stop.clone());
+    let alone = crate::local::LocalConfig { others: Vec::new(), ..world.config.clone() };
+    let serving = crate::local::run(world.host.clone(), alone, socket, stop.clone());
     let (ended, ()) = tokio::join!(serving, async { stop.cancel() });
     ended.expect("stopped as asked");
 }

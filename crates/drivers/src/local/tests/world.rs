@@ -18,13 +18,14 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::doors::{Fault, Faults, faulty};
-use crate::local::{LocalConfig, run};
+use crate::local::{LocalConfig, NamedNode, TOPOLOGY_KEY, run};
 
 pub const NODE: &str = "node-1";
 pub const OTHER_NODE: &str = "node-2";
 pub const MIB: i64 = 1 << 20;
 const POOL: &str = "/var/lib/pool";
 const SOCKET: &str = "/var/lib/csi.sock";
+const OTHER_SOCKET: &str = "/var/lib/csi-2.sock";
 const STAGING: &str = "/var/lib/staging";
 const TARGETS: &str = "/var/lib/pods";
 
@@ -63,7 +64,7 @@ impl World {
         }
         let faults = Faults::new(fault);
         let server = spawn(faulty(&host, &faults), config.clone());
-        let channel = connect(&host);
+        let channel = connect(&host, SOCKET);
         let world = Self { machine, host, faults, config, server, channel };
         // Accepted only when the pool is open, so effects of the start are over.
         for _ in 0..100 {
@@ -72,6 +73,7 @@ impl World {
             }
             tokio::task::yield_now().await;
         }
+        world.faults.arm();
         world
     }
 
@@ -92,6 +94,11 @@ impl World {
 
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
+    }
+
+    /// The node service of the other node of this machine.
+    pub fn other_node(&self) -> NodeClient<Channel> {
+        NodeClient::new(connect(&self.host, OTHER_SOCKET))
     }
 
     pub fn identity(&self) -> IdentityClient<Channel> {
@@ -180,18 +187,22 @@ fn spawn(host: Host, config: LocalConfig) -> JoinHandle<()> {
     })
 }
 
-fn connect(host: &Host) -> Channel {
+fn connect(host: &Host, socket: &'static str) -> Channel {
     let host = host.clone();
     let connector = tower::service_fn(move |_| {
         let host = host.clone();
-        async move { host.net.connect(Path::new(SOCKET)).await.map(TokioIo::new) }
+        async move { host.net.connect(Path::new(socket)).await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)
 }
 
 pub fn config() -> LocalConfig {
     let config = LocalConfig::new(POOL.into(), NODE.into()).expect("valid");
-    LocalConfig { known_nodes: vec![OTHER_NODE.into()], ..config }
+    let other = NamedNode::new(OTHER_NODE.into()).expect("valid");
+    let other = NamedNode { endpoint: Some(OTHER_SOCKET.into()), ..other };
+    let mut config = LocalConfig { others: vec![other], ..config };
+    config.share_topology(&[(TOPOLOGY_KEY.to_owned(), NODE.to_owned())].into());
+    config
 }
 
 pub fn mount() -> csi::VolumeCapability {

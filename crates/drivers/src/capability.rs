@@ -8,8 +8,8 @@ use bowline_proto::csi::v1::volume_capability::{AccessType as WireType, MountVol
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::capacity::MIB;
-use super::error::VolumeError;
+use crate::capacity::MIB;
+use crate::error::VolumeError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,13 +45,31 @@ impl FsType {
     }
 }
 
-/// The modes one node can give. Those that span nodes never become a value of this type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who may use a volume, and from how many nodes at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Mode {
     Writer,
     ReaderOnly,
     SingleWriter,
     MultiWriter,
+    NodesReaderOnly,
+    NodesSingleWriter,
+    NodesMultiWriter,
+}
+
+impl Mode {
+    /// Whether several nodes may have the volume at once.
+    pub fn spans_nodes(self) -> bool {
+        match self {
+            Self::NodesReaderOnly | Self::NodesSingleWriter | Self::NodesMultiWriter => true,
+            Self::Writer | Self::ReaderOnly | Self::SingleWriter | Self::MultiWriter => false,
+        }
+    }
+
+    pub fn read_only(self) -> bool {
+        matches!(self, Self::ReaderOnly | Self::NodesReaderOnly)
+    }
 }
 
 /// Options of mount(8). They may carry credentials, so they never print.
@@ -99,7 +117,7 @@ impl Capability {
     /// Whether no target of the volume may be written through.
     pub fn read_only(&self) -> bool {
         let mounted = matches!(&self.access, AccessType::Mount { flags, .. } if flags.read_only());
-        mounted || self.mode == Mode::ReaderOnly
+        mounted || self.mode.read_only()
     }
 
     /// A fixed-length stand-in for the whole capability, safe to store although flags are not.
@@ -132,18 +150,15 @@ fn parse_mount(mount: &MountVolume) -> Result<AccessType, VolumeError> {
 }
 
 fn parse_mode(number: i32) -> Result<Mode, VolumeError> {
-    let why = match WireMode::try_from(number) {
-        Ok(WireMode::SingleNodeWriter) => return Ok(Mode::Writer),
-        Ok(WireMode::SingleNodeReaderOnly) => return Ok(Mode::ReaderOnly),
-        Ok(WireMode::SingleNodeSingleWriter) => return Ok(Mode::SingleWriter),
-        Ok(WireMode::SingleNodeMultiWriter) => return Ok(Mode::MultiWriter),
-        Ok(
-            mode @ (WireMode::MultiNodeReaderOnly
-            | WireMode::MultiNodeSingleWriter
-            | WireMode::MultiNodeMultiWriter),
-        ) => format!("{} on a disk of one node", mode.as_str_name()),
-        Ok(WireMode::Unknown) => return Err(VolumeError::Missing("access_mode.mode")),
-        Err(_) => format!("access mode {number}"),
-    };
-    Err(VolumeError::Unsupported { why })
+    match WireMode::try_from(number) {
+        Ok(WireMode::SingleNodeWriter) => Ok(Mode::Writer),
+        Ok(WireMode::SingleNodeReaderOnly) => Ok(Mode::ReaderOnly),
+        Ok(WireMode::SingleNodeSingleWriter) => Ok(Mode::SingleWriter),
+        Ok(WireMode::SingleNodeMultiWriter) => Ok(Mode::MultiWriter),
+        Ok(WireMode::MultiNodeReaderOnly) => Ok(Mode::NodesReaderOnly),
+        Ok(WireMode::MultiNodeSingleWriter) => Ok(Mode::NodesSingleWriter),
+        Ok(WireMode::MultiNodeMultiWriter) => Ok(Mode::NodesMultiWriter),
+        Ok(WireMode::Unknown) => Err(VolumeError::Missing("access_mode.mode")),
+        Err(_) => Err(VolumeError::Unsupported { why: format!("access mode {number}") }),
+    }
 }

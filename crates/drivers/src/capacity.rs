@@ -2,8 +2,8 @@
 
 use bowline_proto::csi::v1::CapacityRange as WireRange;
 
-use super::capability::FsType;
-use super::error::VolumeError;
+use crate::capability::FsType;
+use crate::error::VolumeError;
 
 pub const MIB: u64 = 1 << 20;
 

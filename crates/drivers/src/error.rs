@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bowline_host::kernel::KernelError;
 use tonic::{Code, Status};
 
-use super::id::VolumeId;
+use crate::id::{Key, VolumeId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
@@ -41,6 +41,8 @@ pub enum VolumeError {
     PublishedDifferently { id: VolumeId },
     #[error("volume `{id}` is not published to this node")]
     NotPublished { id: VolumeId },
+    #[error("volume `{id}` cannot be reached from node `{node}`, its topology is another")]
+    WrongPlace { id: VolumeId, node: String },
     #[error("volume `{id}` was not created for {what}")]
     Beyond { id: VolumeId, what: &'static str },
     #[error("volume `{id}` is already staged with another capability")]
@@ -49,6 +51,8 @@ pub enum VolumeError {
     NotStaged { id: VolumeId },
     #[error("volume `{id}` allows one target and already has `{other}`")]
     SecondTarget { id: VolumeId, other: PathBuf },
+    #[error("volume `{id}` is attached read-only for another node of this machine")]
+    ReadOnlyElsewhere { id: VolumeId },
     #[error("volume `{id}` is attached writable, so a block target cannot be read-only")]
     WritableDevice { id: VolumeId },
     #[error("`{path}` is {what}")]
@@ -59,8 +63,8 @@ pub enum VolumeError {
     HoldsData { id: VolumeId, found: String, wanted: &'static str },
     #[error("volume `{id}` was formatted and now looks empty; nothing was changed")]
     DataLoss { id: VolumeId },
-    #[error("another operation on volume `{id}` is in flight")]
-    Busy { id: VolumeId },
+    #[error("another operation on {what} is in flight; it goes on, ask again")]
+    Busy { what: Key },
     #[error("page token is not one of ours")]
     BadToken,
     #[error("pool is not usable")]
@@ -88,10 +92,12 @@ impl VolumeError {
             Self::InUse { .. }
             | Self::PublishedElsewhere { .. }
             | Self::NotPublished { .. }
+            | Self::WrongPlace { .. }
             | Self::Beyond { .. }
             | Self::NotStaged { .. }
             | Self::SecondTarget { .. }
             | Self::WritableDevice { .. }
+            | Self::ReadOnlyElsewhere { .. }
             | Self::Foreign { .. }
             | Self::Unformatted { .. }
             | Self::HoldsData { .. }
