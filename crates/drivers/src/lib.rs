@@ -2,12 +2,14 @@
 //!
 //! What every driver needs stands here; what makes a volume of one kind stands in the driver's folder.
 
+mod calls;
 mod capability;
 mod capacity;
 mod error;
 mod id;
 mod inflight;
 pub mod local;
+mod metrics;
 mod serve;
 mod shelf;
 mod work;

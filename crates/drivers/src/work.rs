@@ -1,38 +1,45 @@
-//! Operations that end, whatever becomes of their callers.
+//! Operations on things, one at a time.
+
+use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
-use tracing::{Instrument, Span};
 
+use crate::calls::{Calls, about};
 use crate::error::{VolumeError, chain};
 use crate::id::Key;
 use crate::inflight::InFlight;
+use crate::metrics::Operations;
 
-#[derive(Default)]
 pub struct Work {
     in_flight: InFlight,
     tasks: TaskTracker,
+    pub operations: Arc<Operations>,
 }
 
 impl Work {
-    /// Runs one operation to its end while nothing else touches `keys`.
-    ///
-    /// The server drops a handler when its client resets the stream or runs out of time. A mount half done and a
-    /// free guard would follow, so the work and the guard live in a task of their own.
-    pub async fn exclusive<T: Send + 'static>(
+    /// `driver` is the name that callers know and that metrics carry.
+    pub fn new(driver: &'static str) -> Self {
+        let operations = Arc::new(Operations::new(driver));
+        Self { in_flight: InFlight::default(), tasks: TaskTracker::new(), operations }
+    }
+
+    /// The layer for every server of this driver: what it lets in ends, whatever becomes of the caller.
+    pub fn calls(&self) -> Calls {
+        Calls::new(self.tasks.clone(), self.operations.clone())
+    }
+
+    /// Runs one operation while nothing else touches `keys`.
+    pub async fn exclusive<T>(
         &self,
         keys: Vec<Key>,
-        span: Span,
-        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+        work: impl Future<Output = Result<T, VolumeError>>,
     ) -> Result<Response<T>, Status> {
+        keys.iter().for_each(about);
         let guard = self.in_flight.enter(keys)?;
-        let task = async move {
-            let done = work.await;
-            drop(guard);
-            done.inspect_err(report)
-        };
-        let done = self.tasks.spawn(task.instrument(span)).await.unwrap_or(Err(VolumeError::Lost));
-        Ok(Response::new(done?))
+        let done = work.await;
+        drop(guard);
+        Ok(Response::new(done.inspect_err(report)?))
     }
 
     /// Waits for operations whose callers have gone.

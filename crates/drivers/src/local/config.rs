@@ -18,6 +18,8 @@ pub struct LocalConfig {
     pub others: Vec<NamedNode>,
     /// Most volumes published to one node at a time; zero means no limit.
     pub max_volumes: u32,
+    /// `HOST:PORT` that serves metrics; none serves none.
+    pub metrics: Option<String>,
 }
 
 /// A node as callers see it.
@@ -59,7 +61,7 @@ impl LocalConfig {
         if !pool.is_absolute() {
             return Err(ConfigError::Pool(pool));
         }
-        Ok(Self { pool, node, others: Vec::new(), max_volumes: 0 })
+        Ok(Self { pool, node, others: Vec::new(), max_volumes: 0, metrics: None })
     }
 
     /// Every node of this machine, the instance's own first.

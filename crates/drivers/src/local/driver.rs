@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bowline_host::Host;
 use tonic::{Response, Status};
-use tracing::Span;
 
+use super::NAME;
 use super::config::LocalConfig;
 use super::pool::Pool;
 use crate::error::VolumeError;
@@ -24,17 +24,16 @@ pub struct Driver {
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        Ok(Arc::new(Self { host, config, pool, attaching: Default::default(), work: Work::default() }))
+        Ok(Arc::new(Self { host, config, pool, attaching: Default::default(), work: Work::new(NAME) }))
     }
 
-    /// Runs one operation on a volume to its end.
-    pub async fn exclusive<T: Send + 'static>(
+    /// Runs one operation on a volume.
+    pub async fn exclusive<T>(
         &self,
         id: &VolumeId,
-        span: Span,
-        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+        work: impl Future<Output = Result<T, VolumeError>>,
     ) -> Result<Response<T>, Status> {
-        self.work.exclusive(vec![id.key()], span, work).await
+        self.work.exclusive(vec![id.key()], work).await
     }
 
     /// Marks a gap between two effects.

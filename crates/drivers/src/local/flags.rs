@@ -29,12 +29,16 @@ pub struct LocalFlags {
     /// Most volumes published to one node at a time; 0 sets no limit
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub max_volumes_per_node: u32,
+    /// Serve Prometheus metrics at `/metrics` and a health check at `/healthz`; off unless given
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics_address: Option<String>,
 }
 
 impl LocalFlags {
     pub fn config(&self) -> Result<LocalConfig, ConfigError> {
         let mut config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
         config.max_volumes = self.max_volumes_per_node;
+        config.metrics = self.metrics_address.clone();
         config.others = self.known_node.iter().map(|text| known_node(text)).collect::<Result<_, _>>()?;
         if !self.topology.is_empty() {
             config.share_topology(&Segments::from_iter(self.topology.iter().cloned()));

@@ -6,6 +6,7 @@ use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_respon
 use super::driver::Driver;
 use super::parse;
 use super::record::{Phase, VolumeRecord};
+use crate::calls::about;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
 
@@ -34,6 +35,7 @@ pub fn one(
     request: &csi::ControllerGetVolumeRequest,
 ) -> Result<csi::ControllerGetVolumeResponse, VolumeError> {
     let id = parse::existing(&request.volume_id)?;
+    about(&id.key());
     let record = driver.pool.ready(&id)?;
     let status = controller_get_volume_response::VolumeStatus {
         published_node_ids: nodes(&record),

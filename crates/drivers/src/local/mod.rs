@@ -33,6 +33,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod vitals;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};
 pub use flags::{Endpoint, LocalFlags};

@@ -6,7 +6,6 @@ use bowline_proto::csi::v1::node_server::Node;
 use bowline_proto::csi::v1::node_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, NodeServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::config::NamedNode;
 use super::driver::Driver;
@@ -31,12 +30,11 @@ impl Node for NodeService {
         let want = parse::stage_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodeStageVolume", volume = %id);
         let work = async move {
             stage::stage(&driver, &node, want).await?;
             Ok(csi::NodeStageVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_unstage_volume(
@@ -46,12 +44,11 @@ impl Node for NodeService {
         let want = parse::unstage_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.key());
         let node = self.node.clone();
-        let span = info_span!("csi.NodeUnstageVolume", volume = %id);
         let work = async move {
             stage::unstage(&driver, &node, want).await?;
             Ok(csi::NodeUnstageVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_publish_volume(
@@ -61,12 +58,11 @@ impl Node for NodeService {
         let want = parse::node_publish_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodePublishVolume", volume = %id);
         let work = async move {
             target::publish(&driver, &node, want).await?;
             Ok(csi::NodePublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_unpublish_volume(
@@ -75,12 +71,11 @@ impl Node for NodeService {
     ) -> Answer<csi::NodeUnpublishVolumeResponse> {
         let want = parse::node_unpublish_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.key());
-        let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
         let work = async move {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_get_volume_stats(
@@ -97,7 +92,6 @@ impl Node for NodeService {
         Err(Status::unimplemented("expansion"))
     }
 
-    #[tracing::instrument(name = "csi.NodeGetCapabilities", skip_all)]
     async fn node_get_capabilities(
         &self,
         _: Request<csi::NodeGetCapabilitiesRequest>,
@@ -108,7 +102,6 @@ impl Node for NodeService {
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
     }
 
-    #[tracing::instrument(name = "csi.NodeGetInfo", skip_all)]
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
         Ok(Response::new(csi::NodeGetInfoResponse {
             node_id: self.node.id.clone(),

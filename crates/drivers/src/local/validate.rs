@@ -7,6 +7,7 @@ use super::driver::Driver;
 use super::parse;
 use super::plan;
 use super::record::VolumeRecord;
+use crate::calls::about;
 use crate::capability::FsType;
 use crate::capacity::MIB;
 use crate::error::VolumeError;
@@ -21,6 +22,7 @@ pub fn validate(
         return Err(VolumeError::Missing("volume_capabilities"));
     }
     let id = id.ok_or_else(|| VolumeError::NotFound { id: crate::id::quoted(&request.volume_id) })?;
+    about(&id.key());
     let record = driver.pool.ready(&id)?;
     let message = match fits(&request, &id, &record) {
         Ok(()) => None,

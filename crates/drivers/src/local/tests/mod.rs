@@ -9,6 +9,7 @@ mod delete;
 mod doors;
 mod formatting;
 mod lost_answers;
+mod metrics;
 mod nodes;
 mod publish;
 mod restart;
