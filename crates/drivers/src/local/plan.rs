@@ -259,7 +259,9 @@ pub fn first_use(
         }
         (Contents::Blank | Contents::Formatting(_), Content::Empty) => Ok(FirstUse::Format),
         (Contents::Formatting(_), Content::Filesystem(_) | Content::Other(_)) => Ok(FirstUse::BeginAgain),
-        (Contents::Formatted(_), Content::Empty) => Err(VolumeError::DataLoss { id: id.clone() }),
+        (Contents::Copied(_) | Contents::Formatted(_), Content::Empty) => {
+            Err(VolumeError::DataLoss { id: id.clone() })
+        }
         (Contents::Raw, Content::Empty) => Err(holds("whatever a block user wrote".into())),
         (_, Content::Filesystem(found)) if found == fs.as_str() => Ok(FirstUse::Mount),
         (_, Content::Filesystem(found)) => Err(holds(format!("`{found}`"))),

@@ -126,6 +126,8 @@ pub enum Contents {
     Blank,
     /// mkfs began and did not report its end. No workload has seen the volume, so it may be made anew.
     Formatting(FsType),
+    /// A filesystem copied from a snapshot or volume, never mounted since: it has the identity of its origin.
+    Copied(FsType),
     /// A workload may have written through a filesystem.
     Formatted(FsType),
     /// A workload had the bare device, so even bytes that look like nothing may be data.

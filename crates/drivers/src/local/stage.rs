@@ -61,7 +61,7 @@ async fn stage_block(
             Contents::Raw
         }
         Contents::Blank | Contents::Raw => Contents::Raw,
-        formatted @ Contents::Formatted(_) => formatted,
+        formatted @ (Contents::Copied(_) | Contents::Formatted(_)) => formatted,
     };
     let read_only = staging.read_only;
     driver.point("local.node-stage.block.before-record");
@@ -146,9 +146,10 @@ impl Mounting<'_> {
             FirstUse::Mount => {
                 let contents = match record.contents {
                     Contents::Raw => Contents::Raw,
-                    Contents::Blank | Contents::Formatting(_) | Contents::Formatted(_) => {
-                        Contents::Formatted(self.fs)
-                    }
+                    Contents::Blank
+                    | Contents::Formatting(_)
+                    | Contents::Copied(_)
+                    | Contents::Formatted(_) => Contents::Formatted(self.fs),
                 };
                 save(self.driver, self.id, &record, VolumeRecord { contents, ..record.clone() }).await?;
                 if !read_only {

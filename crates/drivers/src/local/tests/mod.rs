@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod doors;
 mod formatting;
+mod fuzz;
 mod lost_answers;
 mod metrics;
 mod nodes;

@@ -26,8 +26,8 @@ pub const MIB: i64 = 1 << 20;
 const POOL: &str = "/var/lib/pool";
 const SOCKET: &str = "/var/lib/csi.sock";
 const OTHER_SOCKET: &str = "/var/lib/csi-2.sock";
-const STAGING: &str = "/var/lib/staging";
-const TARGETS: &str = "/var/lib/pods";
+pub const STAGING: &str = "/var/lib/staging";
+pub const TARGETS: &str = "/var/lib/pods";
 
 pub type Answer = Result<(), Status>;
 
@@ -86,6 +86,10 @@ impl World {
         self.server.abort();
         let _ = self.server.await;
         Self::on(self.machine, self.config, fault).await
+    }
+
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     pub fn controller(&self) -> ControllerClient<Channel> {
