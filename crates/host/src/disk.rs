@@ -1,7 +1,8 @@
 //! Files and directories. Writes are durable when they return.
 
+use std::any::Any;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
@@ -16,11 +17,33 @@ pub enum Kind {
     Other,
 }
 
-/// Free and total bytes of the filesystem that holds a path.
+/// Free and total bytes of the filesystem that holds a path. A filesystem that makes inodes as it needs them
+/// (btrfs) has zero of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     pub total: u64,
     pub available: u64,
+    pub inodes_total: u64,
+    pub inodes_available: u64,
+}
+
+/// A stretch of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// A lock held until dropped; the end of the process drops it, too.
+#[derive(Debug)]
+pub struct Lock {
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl Lock {
+    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
+        Self { _held: Box::new(held) }
+    }
 }
 
 #[async_trait]
@@ -33,8 +56,8 @@ pub trait Disk: Send + Sync {
     async fn create_file(&self, path: &Path) -> io::Result<()>;
     /// Creates a sparse file of `length` bytes, or grows an existing one to it. Never shrinks.
     async fn create_sparse(&self, path: &Path, length: u64) -> io::Result<()>;
-    /// Copies a regular file in one step, keeping holes; shares blocks where the filesystem can.
-    /// An existing target is replaced.
+    /// Copies a regular file in one step, keeping holes; shares blocks where the filesystem can. What a loop
+    /// device has written to the source is in the copy. An existing target is replaced; labels stay behind.
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Length in bytes of a regular file.
     async fn length(&self, path: &Path) -> io::Result<u64>;
@@ -47,4 +70,36 @@ pub trait Disk: Send + Sync {
     /// Names in a directory, sorted. A missing directory is empty.
     async fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     async fn space(&self, path: &Path) -> io::Result<Space>;
+    /// The path with every symbolic link resolved. A missing last part is kept as it is, so that a place to be
+    /// created can be asked for; a link that leads nowhere is `NotFound`.
+    async fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Attaches a small value to a regular file itself (`trusted.` extended attribute), durable on return; it
+    /// stays with the file whatever its name becomes.
+    async fn set_label(&self, path: &Path, name: &str, value: &[u8]) -> io::Result<()>;
+    /// The value of [`Disk::set_label`], if the file has one.
+    async fn label(&self, path: &Path, name: &str) -> io::Result<Option<Vec<u8>>>;
+    /// Up to `max` allocated stretches at or after `from`, in order. Holes are not listed.
+    async fn extents(&self, path: &Path, from: u64, max: usize) -> io::Result<Vec<Extent>>;
+    /// Up to `max` stretches, in units of `block` bytes, in which `target` differs from `base`, beginning with
+    /// the unit that holds `from`. A part that only one file has differs unless it reads as zeros. Blocks that
+    /// both share on disk are known to be equal without being read.
+    async fn changed(
+        &self,
+        base: &Path,
+        target: &Path,
+        block: u64,
+        from: u64,
+        max: usize,
+    ) -> io::Result<Vec<Extent>>;
+    /// Bytes that a regular file really occupies.
+    async fn allocated(&self, path: &Path) -> io::Result<u64>;
+    /// Takes an exclusive lock on a file, which is created if missing; `WouldBlock` if another process or
+    /// another handle has it.
+    async fn lock(&self, path: &Path) -> io::Result<Lock>;
+    /// Makes a directory tree belong to a group: group ownership, group read and write as the owner has them,
+    /// setgid on directories. Never follows links, never leaves the mount of `dir`. Nothing is done when the
+    /// top directory is already so; it is changed last, so that a crash half-way begins again.
+    async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()>;
+    /// Renames within one filesystem, replacing the target, durable on return.
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 }

@@ -33,6 +33,23 @@ pub enum Content {
     Other(String),
 }
 
+/// One attached loop device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopDevice {
+    pub device: PathBuf,
+    /// The path of the image; the one it had if `deleted`.
+    pub image: PathBuf,
+    pub deleted: bool,
+    pub read_only: bool,
+}
+
+/// How a block device treats requests; `None` leaves a setting as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Queue {
+    pub discard: Option<bool>,
+    pub read_ahead_kib: Option<u32>,
+}
+
 /// A kernel call or tool failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} failed: {why}")]
@@ -55,6 +72,15 @@ impl KernelError {
         Self { what: what.into(), why: why.into(), errno: None }
     }
 
+    /// What both kernels answer to discarding that is turned on again.
+    pub(crate) fn discard_stays_off(device: &Path) -> Self {
+        Self {
+            what: format!("turn discarding on again on `{}`", device.display()),
+            why: "the kernel allows it only when the image is detached and attached again".into(),
+            errno: Some(nix::libc::EINVAL),
+        }
+    }
+
     /// A failed call of the standard library; keeps the errno where there is one.
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         match error.raw_os_error() {
@@ -70,7 +96,8 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 pub trait Kernel: Send + Sync {
     /// The mount table, oldest first: later entries hide earlier ones at the same path.
     async fn mounts(&self) -> Result<Vec<Mount>>;
-    /// The topmost mount at exactly this path; cheap when there is none, however long the table is.
+    /// The topmost mount at exactly this path; cheap however long the table is (Linux 6.13), or at least when there
+    /// is none.
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>>;
     /// Mounts a device. `options` are mount(8) words, both flags and filesystem data.
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()>;
@@ -90,11 +117,35 @@ pub trait Kernel: Send + Sync {
     async fn content(&self, device: &Path) -> Result<Content>;
     /// Formats a device. One that is not [`Content::Empty`] is refused, whatever the caller believes (NODE-2).
     async fn make_filesystem(&self, device: &Path, fs_type: &str, options: &[String]) -> Result<()>;
-    /// Checks and repairs before use; uncorrected errors (bit 4) are an error.
+    /// Checks and repairs before use. Errors left uncorrected are an error, and so is a check that could not be
+    /// done, unless its program is missing. xfs and btrfs repair themselves when mounted.
     async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()>;
     /// Grows the filesystem on `device`, mounted at `target`, to the size of its device. ext4 also grows while
     /// it is not mounted at all; while mounted it wants `CAP_SYS_RESOURCE`, and fails with `EPERM` without.
     async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()>;
+    /// Stops writes to the filesystem mounted at `target`, with everything written out. Already frozen is
+    /// `EBUSY`; a path where nothing is mounted is `EINVAL`, never the filesystem that holds it. A frozen
+    /// filesystem can be unmounted and stays frozen: its device is not free before it is mounted and thawed.
+    async fn freeze(&self, target: &Path) -> Result<()>;
+    /// Lets writes go on. Not frozen, or nothing mounted there, is success.
+    async fn thaw(&self, target: &Path) -> Result<()>;
+    /// Writes out what the kernel holds for a block device.
+    async fn flush(&self, device: &Path) -> Result<()>;
+    /// Bytes of a block device.
+    async fn device_size(&self, device: &Path) -> Result<u64>;
+    /// Bytes that the filesystem on `device` was made for or last grown to, mounted or not. May stay a little
+    /// below the size of the device: filesystems count in blocks of their own.
+    async fn filesystem_size(&self, device: &Path, fs_type: &str) -> Result<u64>;
+    /// Every attached loop device.
+    async fn loops(&self) -> Result<Vec<LoopDevice>>;
+    /// Sets the queue of a block device. Discarding that was turned off comes back only with a new attachment:
+    /// until then `Some(true)` is `EINVAL` (Linux 6.9 and later). A new attachment begins with it on.
+    async fn set_queue(&self, device: &Path, queue: Queue) -> Result<()>;
+    /// Gives the unmounted filesystem an identity of its own, where two with the same cannot be mounted at once:
+    /// btrfs. Nothing to do for ext4; xfs is mounted with `nouuid` instead.
+    async fn renew_identity(&self, device: &Path, fs_type: &str) -> Result<()>;
+    /// Errors that the kernel has noted for the filesystem on a device; a shut down xfs has one.
+    async fn filesystem_errors(&self, device: &Path, fs_type: &str) -> Result<u64>;
     /// Whether a program can be run, e.g. `mkfs.ext4`.
     fn has_tool(&self, name: &str) -> bool;
 }

@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod net;
 pub mod random;
 pub mod real;
+mod stretches;
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Files and directories of the fake machine.
+//! The disk of the fake machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,122 +6,27 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use nix::errno::Errno;
 
-use super::tree::{FsId, Image, Node, Place, Tree};
-use super::{FakeHost, World};
-use crate::disk::{Disk, Kind, Space};
-use crate::kernel::Content;
+use super::file::BLOCK;
+use super::tree::{FsId, Node};
+use super::{FakeHost, blocks};
+use crate::disk::{Disk, Extent, Kind, Lock, Space};
 
 /// Larger sparse files cannot be read whole: a test that tries has lost its way.
 const READ_MAX: u64 = 64 << 20;
 
-/// Room of the machine's own disk; a filesystem in an image has the room of its device.
-const ROOT_SPACE: Space = Space { total: 1 << 40, available: 1 << 39 };
-
-impl World {
-    /// Where a path leads, provided that it may be changed: not read-only, not a mount point.
-    fn changeable(&self, path: &Path) -> io::Result<Place> {
-        let place = self.tree.place(path)?;
-        if self.tree.table.is_target(path) {
-            return Err(Errno::EBUSY.into());
-        }
-        if place.read_only {
-            return Err(Errno::EROFS.into());
-        }
-        Ok(place)
-    }
-
-    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let place = self.changeable(path)?;
-        if matches!(self.tree.node(&place), Some(Node::Dir)) {
-            return Err(Errno::EISDIR.into());
-        }
-        let node =
-            Node::File { ino: self.tree.new_ino(), bytes: content.into(), length: content.len() as u64 };
-        self.tree.insert(&place, node)
-    }
-
-    fn create_dir(&mut self, path: &Path) -> io::Result<()> {
-        let path = self.tree.follow(path)?;
-        let place = self.tree.place(&path)?;
-        match self.tree.node(&place) {
-            Some(Node::Dir) => Ok(()),
-            Some(_) => Err(Errno::EEXIST.into()),
-            None => self.tree.insert(&place, Node::Dir),
-        }
-    }
-
-    /// The content of a copied image travels with it: a snapshot keeps the bytes of its moment.
-    fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let (source, length) = self.tree.file(from)?;
-        let bytes = read(&self.tree, from, false)?;
-        let place = self.changeable(to)?;
-        let ino = self.tree.new_ino();
-        self.tree.insert(&place, Node::File { ino, bytes, length })?;
-        if let Some(image) = self.tree.images.get(&source).cloned() {
-            self.tree.images.insert(ino, image);
-        }
-        if let Some(nodes) = self.tree.systems.get(&FsId::Image(source)).cloned() {
-            self.tree.systems.insert(FsId::Image(ino), nodes);
-        }
-        Ok(())
-    }
-
-    fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
-        let place = self.tree.place(path)?;
-        match self.tree.node(&place) {
-            None => return Ok(()),
-            Some(Node::Dir) => {}
-            Some(_) => return Err(Errno::ENOTDIR.into()),
-        }
-        let place = self.changeable(path)?;
-        if !self.tree.children(&place).is_empty() {
-            return Err(Errno::ENOTEMPTY.into());
-        }
-        self.tree.remove(&place);
-        Ok(())
-    }
-
-    fn remove_file(&mut self, path: &Path) -> io::Result<()> {
-        let place = self.tree.place(path)?;
-        match self.tree.node(&place) {
-            None => return Ok(()),
-            Some(Node::Dir) => return Err(Errno::EISDIR.into()),
-            Some(_) => {}
-        }
-        let place = self.changeable(path)?;
-        match self.tree.remove(&place) {
-            Some(Node::Socket(_)) => self.sockets.removed(path),
-            // An image in use lives on, as an unlinked file does.
-            Some(Node::File { ino, .. }) if !self.loops.values().any(|l| l.ino == ino) => {
-                self.tree.images.remove(&ino);
-                self.tree.systems.remove(&FsId::Image(ino));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-fn read(tree: &Tree, path: &Path, whole: bool) -> io::Result<Vec<u8>> {
-    let (_, length) = tree.file(path)?;
-    let place = tree.place(&tree.follow(path)?)?;
-    let Some(Node::File { bytes, .. }) = tree.node(&place) else { return Err(Errno::ENOENT.into()) };
-    let mut bytes = bytes.clone();
-    if whole && length > READ_MAX {
-        return Err(Errno::EFBIG.into());
-    }
-    if whole {
-        bytes.resize(length as usize, 0);
-    }
-    Ok(bytes)
-}
+/// As mkfs.ext4 counts them.
+const BYTES_PER_INODE: u64 = 16 << 10;
 
 #[async_trait]
 impl Disk for FakeHost {
     async fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut world = self.world();
         world.check_io("read")?;
-        read(&world.tree, path, true)
+        let file = world.tree.file(path)?;
+        if file.length > READ_MAX {
+            return Err(Errno::EFBIG.into());
+        }
+        Ok(file.whole())
     }
 
     async fn write_atomic(&self, path: &Path, content: &[u8], _mode: u32) -> io::Result<()> {
@@ -152,21 +57,7 @@ impl Disk for FakeHost {
     async fn create_sparse(&self, path: &Path, wanted: u64) -> io::Result<()> {
         let mut world = self.world();
         world.check_io("create_sparse")?;
-        let place = world.tree.place(path)?;
-        if world.tree.node(&place).is_none() {
-            world.write(path, &[])?;
-        }
-        match world.tree.node_mut(&place) {
-            Some(Node::File { ino, bytes, length }) => {
-                *length = wanted.max(*length);
-                let (ino, empty) = (*ino, bytes.iter().all(|byte| *byte == 0));
-                if empty {
-                    world.tree.images.entry(ino).or_insert(Image { content: Content::Empty, capacity: 0 });
-                }
-                Ok(())
-            }
-            _ => Err(Errno::EISDIR.into()),
-        }
+        world.create_sparse(path, wanted)
     }
 
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -176,7 +67,7 @@ impl Disk for FakeHost {
     }
 
     async fn length(&self, path: &Path) -> io::Result<u64> {
-        Ok(self.world().tree.file(path)?.1)
+        Ok(self.world().tree.file(path)?.length)
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -225,8 +116,74 @@ impl Disk for FakeHost {
         if world.tree.node(&place).is_none() {
             return Err(Errno::ENOENT.into());
         }
-        let FsId::Image(ino) = place.fs else { return Ok(ROOT_SPACE) };
+        let FsId::Image(ino) = place.fs else { return Ok(world.tree.space) };
         let total = world.tree.images.get(&ino).map_or(0, |image| image.capacity);
-        Ok(Space { total, available: total })
+        let inodes = total / BYTES_PER_INODE;
+        Ok(Space { total, available: total, inodes_total: inodes, inodes_available: inodes })
+    }
+
+    async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.world().tree.canonical(path)
+    }
+
+    async fn set_label(&self, path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("set_label")?;
+        world.set_label(path, name, value)
+    }
+
+    async fn label(&self, path: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut world = self.world();
+        world.check_io("label")?;
+        Ok(world.tree.file(path)?.labels.get(name).cloned())
+    }
+
+    async fn extents(&self, path: &Path, from: u64, max: usize) -> io::Result<Vec<Extent>> {
+        let mut world = self.world();
+        world.check_io("extents")?;
+        let file = world.tree.file(path)?;
+        Ok(blocks::extents(&world.tree.blocks(file), file.length, from, max))
+    }
+
+    async fn changed(
+        &self,
+        base: &Path,
+        target: &Path,
+        block: u64,
+        from: u64,
+        max: usize,
+    ) -> io::Result<Vec<Extent>> {
+        let mut world = self.world();
+        world.check_io("changed")?;
+        if block == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let tree = &world.tree;
+        let (base, target) = (tree.blocks(tree.file(base)?), tree.blocks(tree.file(target)?));
+        Ok(blocks::changed(&base, &target, block, from, max))
+    }
+
+    async fn allocated(&self, path: &Path) -> io::Result<u64> {
+        let world = self.world();
+        let file = world.tree.file(path)?;
+        Ok(world.tree.blocks(file).len() as u64 * BLOCK)
+    }
+
+    async fn lock(&self, path: &Path) -> io::Result<Lock> {
+        let mut world = self.world();
+        world.check_io("lock")?;
+        world.lock(path).map(Lock::new)
+    }
+
+    async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("set_group")?;
+        world.set_group(dir, gid)
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_io("rename")?;
+        world.rename(from, to)
     }
 }

@@ -7,9 +7,9 @@ use nix::errno::Errno;
 
 use super::loops::{Loop, device_path};
 use super::mounts::{Entry, mount};
-use super::tree::{FsId, Image, Node, Tree};
+use super::tree::{FsId, Node, Tree};
 use super::{FakeHost, World};
-use crate::kernel::{Content, Kernel, KernelError, Mount, Result};
+use crate::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
 
 impl Tree {
     pub(super) fn mount_table(&self) -> Vec<Mount> {
@@ -41,6 +41,10 @@ impl World {
         }
         if self.tree.table.topmost(&target).is_some_and(|e| e.fs == fs) {
             return refused(Errno::EBUSY);
+        }
+        let nouuid = options.iter().any(|o| o == "nouuid");
+        if let Some(errno) = self.twin_refusal(attached.ino, fs_type, nouuid) {
+            return refused(errno);
         }
         let number = self.loop_number(device).unwrap_or_default();
         let access = if wants_read_only { "ro" } else { "rw" };
@@ -77,40 +81,6 @@ impl World {
         }
         let mount = Mount { root: from.inner, target, ..mount };
         self.tree.table.push(Entry { fs: from.fs, mount });
-        Ok(())
-    }
-
-    fn make_filesystem(&mut self, device: &Path, fs_type: &str) -> Result<()> {
-        let what = format!("mkfs.{fs_type} `{}`", device.display());
-        if !self.tools.contains(&format!("mkfs.{fs_type}")) {
-            return Err(KernelError::errno(what, Errno::ENOENT as i32));
-        }
-        let attached = self.attached(device, &what)?;
-        let Loop { ino, read_only, size, .. } = *attached;
-        let content = self.image_content(attached);
-        if read_only {
-            return Err(KernelError::errno(what, Errno::EROFS as i32));
-        }
-        // A mounted device always does.
-        if content != Content::Empty {
-            return Err(KernelError::other(what, format!("the device holds data: {content:?}")));
-        }
-        self.tree.images.insert(ino, Image { content: Content::Filesystem(fs_type.into()), capacity: size });
-        self.tree.systems.insert(FsId::Image(ino), [(PathBuf::from("/"), Node::Dir)].into());
-        Ok(())
-    }
-
-    fn grow_filesystem(&mut self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
-        let what = format!("grow the {fs_type} on `{}`", device.display());
-        let Loop { ino, size, .. } = *self.attached(device, &what)?;
-        let place = self.tree.place(target).map_err(|e| KernelError::io(&what, &e))?;
-        let offline = fs_type.starts_with("ext") && !self.tree.table.shows(FsId::Image(ino));
-        if place.fs != FsId::Image(ino) && !offline {
-            return Err(KernelError::other(what, format!("it is not mounted at `{}`", target.display())));
-        }
-        if let Some(image) = self.tree.images.get_mut(&ino) {
-            image.capacity = size;
-        }
         Ok(())
     }
 }
@@ -154,7 +124,7 @@ impl Kernel for FakeHost {
 
     async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
         let world = self.world();
-        let ino = world.tree.file(image).ok().map(|(ino, _)| ino);
+        let ino = world.tree.file(image).ok().map(|file| file.ino);
         let same = |l: &Loop| ino.map_or(l.image == image, |ino| l.ino == ino);
         Ok(world.loops.iter().find(|(_, l)| same(l)).map(|(number, _)| device_path(*number)))
     }
@@ -187,18 +157,68 @@ impl Kernel for FakeHost {
     async fn check_filesystem(&self, device: &Path, fs_type: &str) -> Result<()> {
         let mut world = self.world();
         world.check_kernel("check_filesystem")?;
-        let what = format!("fsck.{fs_type} `{}`", device.display());
-        let attached = world.attached(device, &what)?;
-        if world.tree.table.shows(FsId::Image(attached.ino)) {
-            return Err(KernelError::errno(what, Errno::EBUSY as i32));
-        }
-        Ok(())
+        world.check_filesystem(device, fs_type)
     }
 
     async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
         let mut world = self.world();
         world.check_kernel("grow_filesystem")?;
         world.grow_filesystem(device, target, fs_type)
+    }
+
+    async fn freeze(&self, target: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("freeze")?;
+        world.freeze(target)
+    }
+
+    async fn thaw(&self, target: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("thaw")?;
+        world.thaw(target);
+        Ok(())
+    }
+
+    async fn flush(&self, device: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("flush")?;
+        world.attached(device, &format!("flush `{}`", device.display())).map(drop)
+    }
+
+    async fn device_size(&self, device: &Path) -> Result<u64> {
+        let mut world = self.world();
+        world.check_kernel("device_size")?;
+        Ok(world.attached(device, &format!("measure `{}`", device.display()))?.size)
+    }
+
+    async fn filesystem_size(&self, device: &Path, fs_type: &str) -> Result<u64> {
+        let mut world = self.world();
+        world.check_kernel("filesystem_size")?;
+        Ok(world.filesystem(device, fs_type)?.capacity)
+    }
+
+    async fn loops(&self) -> Result<Vec<LoopDevice>> {
+        let mut world = self.world();
+        world.check_kernel("loops")?;
+        Ok(world.list_loops())
+    }
+
+    async fn set_queue(&self, device: &Path, queue: Queue) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("set_queue")?;
+        world.set_queue(device, queue)
+    }
+
+    async fn renew_identity(&self, device: &Path, fs_type: &str) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("renew_identity")?;
+        world.renew_identity(device, fs_type)
+    }
+
+    async fn filesystem_errors(&self, device: &Path, fs_type: &str) -> Result<u64> {
+        let mut world = self.world();
+        world.check_kernel("filesystem_errors")?;
+        Ok(world.filesystem(device, fs_type)?.errors)
     }
 
     fn has_tool(&self, name: &str) -> bool {

@@ -5,8 +5,13 @@
 //! same seed gives the same run. Dropping everything that holds a [`Host`] is a crash of the process; the
 //! machine stays as it is for the next one.
 
+mod blocks;
 mod containers;
 mod disk;
+mod file;
+mod files;
+mod filesystems;
+mod inspect;
 mod kernel;
 mod loops;
 mod mounts;
@@ -14,8 +19,7 @@ mod net;
 mod tree;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,8 +27,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::time::Instant;
 
-use crate::containers::State;
-use crate::kernel::{Content, KernelError, Mount};
+use crate::kernel::KernelError;
 use crate::{Clock, Failpoints, Host, Random};
 use tree::Tree;
 
@@ -32,7 +35,17 @@ use tree::Tree;
 const EPOCH_SECONDS: i64 = 1_767_225_600;
 
 /// Programs a fresh fake machine has.
-const TOOLS: [&str; 6] = ["blkid", "mkfs.ext4", "mkfs.xfs", "fsck.ext4", "resize2fs", "xfs_growfs"];
+const TOOLS: [&str; 9] = [
+    "blkid",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "mkfs.btrfs",
+    "fsck.ext4",
+    "resize2fs",
+    "xfs_growfs",
+    "btrfs",
+    "btrfstune",
+];
 
 /// A machine in memory. Shared by the doors of a [`Host`] and by the test that looks into it.
 pub struct FakeHost {
@@ -51,6 +64,8 @@ struct World {
     next_pid: u32,
     tools: Vec<String>,
     faults: BTreeMap<String, VecDeque<i32>>,
+    /// Files that somebody has locked, as long as the other end lives.
+    locks: BTreeMap<tree::Ino, Weak<()>>,
 }
 
 /// A fresh machine whose randomness comes from `seed`.
@@ -77,66 +92,6 @@ impl FakeHost {
             containers: self.clone(),
             failpoints: Failpoints::default(),
         }
-    }
-
-    /// The mount table, without the machine's own `/` and `/dev`.
-    pub fn mounts(&self) -> Vec<Mount> {
-        self.world().tree.mount_table().split_off(mounts::SYSTEM_MOUNTS)
-    }
-
-    /// Attached loop devices and their images.
-    pub fn loops(&self) -> Vec<(PathBuf, PathBuf)> {
-        let world = self.world();
-        world.loops.iter().map(|(number, l)| (loops::device_path(*number), l.image.clone())).collect()
-    }
-
-    /// Every regular file of the root filesystem and its bytes (holes of sparse files left out).
-    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        self.world().tree.root_files()
-    }
-
-    /// Every container with a record.
-    pub fn containers(&self) -> BTreeMap<String, State> {
-        self.world().containers.iter().map(|(id, c)| (id.clone(), c.state())).collect()
-    }
-
-    /// Ends a running container as if its program had returned `code`.
-    pub fn exit(&self, id: &str, code: i32) {
-        let now = self.now();
-        self.world().end_container(id, code, None, now);
-    }
-
-    /// Puts data onto the device of an image, for tests of what may not be formatted.
-    pub fn set_content(&self, image: &Path, content: Content) {
-        self.world().tree.set_image(image, content);
-    }
-
-    /// Makes the next call of one operation (`mount`, `write_atomic`, `start`, …) fail with an errno and do
-    /// nothing. Repeated calls queue up.
-    pub fn fail_next(&self, operation: &str, errno: i32) {
-        self.world().faults.entry(operation.into()).or_default().push_back(errno);
-    }
-
-    /// Takes a program away, or gives it back.
-    pub fn set_tool(&self, name: &str, present: bool) {
-        let mut world = self.world();
-        world.tools.retain(|t| t != name);
-        if present {
-            world.tools.push(name.into());
-        }
-    }
-
-    /// A power cut: mounts, loop devices, sockets and processes go, files stay.
-    pub fn reboot(&self) {
-        let now = self.now();
-        let mut world = self.world();
-        let running: Vec<String> = world.containers.keys().cloned().collect();
-        for id in running {
-            world.end_container(&id, 137, Some("container shim was killed"), now);
-        }
-        world.loops.clear();
-        world.sockets = net::Sockets::default();
-        world.tree.reboot();
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

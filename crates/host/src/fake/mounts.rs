@@ -1,6 +1,6 @@
 //! The mount table: which filesystem a path shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +118,12 @@ impl Table {
     /// Whether any mount shows this filesystem.
     pub fn shows(&self, fs: FsId) -> bool {
         self.entries.values().any(|e| e.fs == fs)
+    }
+
+    /// Where any of these filesystems is mounted.
+    pub fn targets(&self, systems: &BTreeSet<FsId>) -> Vec<PathBuf> {
+        let shown = self.entries.values().filter(|e| systems.contains(&e.fs));
+        shown.map(|e| e.mount.target.clone()).collect()
     }
 
     /// Filesystems visible at a path or below it: what a recursive bind of it keeps in use.

@@ -1,17 +1,22 @@
 //! Filesystems in memory, and which of them a path leads into.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 
+use super::file::File;
 use super::mounts::Table;
-use crate::disk::Kind;
+use crate::disk::{Kind, Space};
 use crate::kernel::Content;
 
 /// How many symbolic links a path may pass, as on Linux.
 const SYMLINKS_MAX: usize = 40;
+
+/// Room of the machine's own disk, unless a test says otherwise.
+const ROOT_SPACE: Space =
+    Space { total: 1 << 40, available: 1 << 39, inodes_total: 1 << 26, inodes_available: 1 << 25 };
 
 /// Identity of a file, independent of its path.
 pub(super) type Ino = u64;
@@ -28,12 +33,7 @@ pub(super) enum FsId {
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Dir,
-    /// `bytes` are the written part; the rest up to `length` is a hole.
-    File {
-        ino: Ino,
-        bytes: Vec<u8>,
-        length: u64,
-    },
+    File(File),
     Symlink(PathBuf),
     Socket(Ino),
     Block(u32),
@@ -43,7 +43,7 @@ impl Node {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Dir => Kind::Dir,
-            Self::File { .. } => Kind::File,
+            Self::File(_) => Kind::File,
             Self::Symlink(_) => Kind::Symlink,
             Self::Socket(_) => Kind::Socket,
             Self::Block(_) => Kind::BlockDevice,
@@ -57,6 +57,10 @@ pub(super) struct Image {
     pub content: Content,
     /// Bytes the filesystem in it was made for, or last grown to.
     pub capacity: u64,
+    /// Whether two filesystems are the same to the kernel; a copy has that of its source.
+    pub identity: u64,
+    /// Errors that the kernel has noted in it.
+    pub errors: u64,
 }
 
 pub(super) type Nodes = BTreeMap<PathBuf, Node>;
@@ -73,6 +77,13 @@ pub(super) struct Tree {
     pub systems: BTreeMap<FsId, Nodes>,
     pub images: BTreeMap<Ino, Image>,
     pub table: Table,
+    /// Groups that files and directories were given.
+    pub groups: BTreeMap<(FsId, PathBuf), u32>,
+    pub frozen: BTreeSet<FsId>,
+    /// Room on the machine's own disk.
+    pub space: Space,
+    /// Whether the machine's own disk refuses writes.
+    pub read_only: bool,
     next_ino: Ino,
 }
 
@@ -81,7 +92,16 @@ impl Default for Tree {
         let directory = |path: &str| (PathBuf::from(path), Node::Dir);
         let root = ["/", "/dev", "/tmp", "/var", "/var/lib"].map(directory).into();
         let systems = [(FsId::Root, root), (FsId::Dev, [directory("/")].into())].into();
-        Self { systems, images: BTreeMap::new(), table: Table::default(), next_ino: 1 }
+        Self {
+            systems,
+            images: BTreeMap::new(),
+            table: Table::default(),
+            groups: BTreeMap::new(),
+            frozen: BTreeSet::new(),
+            space: ROOT_SPACE,
+            read_only: false,
+            next_ino: 1,
+        }
     }
 }
 
@@ -136,11 +156,28 @@ impl Tree {
         self.systems.get_mut(&place.fs)?.get_mut(&place.inner)
     }
 
-    /// Puts a node where its directory exists and may be written.
-    pub fn insert(&mut self, place: &Place, node: Node) -> io::Result<()> {
-        if place.read_only {
+    /// A real kernel lets a writer to a frozen filesystem wait; here it fails, so that a forgotten thaw shows.
+    pub fn check_writable(&self, place: &Place) -> io::Result<()> {
+        if place.read_only || (self.read_only && place.fs == FsId::Root) {
             return Err(Errno::EROFS.into());
         }
+        if self.frozen.contains(&place.fs) {
+            return Err(Errno::EBUSY.into());
+        }
+        Ok(())
+    }
+
+    /// Fails where so many more bytes have no room. Only the machine's own disk can be full.
+    pub fn check_room(&self, place: &Place, bytes: u64) -> io::Result<()> {
+        let new = self.node(place).is_none();
+        let full = bytes > self.space.available || (new && self.space.inodes_available == 0);
+        if full && place.fs == FsId::Root { Err(Errno::ENOSPC.into()) } else { Ok(()) }
+    }
+
+    /// Puts a node where its directory exists and may be written.
+    pub fn insert(&mut self, place: &Place, node: Node) -> io::Result<()> {
+        self.check_writable(place)?;
+        self.check_room(place, 0)?;
         let nodes = self.systems.get_mut(&place.fs).ok_or(Errno::ENOENT)?;
         match place.inner.parent().and_then(|parent| nodes.get(parent)) {
             Some(Node::Dir) => {}
@@ -148,10 +185,15 @@ impl Tree {
             None => return Err(Errno::ENOENT.into()),
         }
         nodes.insert(place.inner.clone(), node);
+        let parent = place.inner.parent().unwrap_or(&place.inner);
+        if let Some(group) = self.groups.get(&(place.fs, parent.into())).copied() {
+            self.groups.insert((place.fs, place.inner.clone()), group);
+        }
         Ok(())
     }
 
     pub fn remove(&mut self, place: &Place) -> Option<Node> {
+        self.groups.remove(&(place.fs, place.inner.clone()));
         self.systems.get_mut(&place.fs)?.remove(&place.inner)
     }
 
@@ -163,11 +205,18 @@ impl Tree {
         below.filter(|path| path.parent() == Some(&place.inner)).cloned().collect()
     }
 
-    /// The regular file at a path: its identity and length.
-    pub fn file(&self, path: &Path) -> io::Result<(Ino, u64)> {
+    /// Everything at a place and below it.
+    pub fn at_and_below(&self, place: &Place) -> Vec<PathBuf> {
+        let Some(nodes) = self.systems.get(&place.fs) else { return Vec::new() };
+        let below = nodes.range(place.inner.clone()..).map(|(path, _)| path);
+        below.take_while(|path| path.starts_with(&place.inner)).cloned().collect()
+    }
+
+    /// The regular file at a path.
+    pub fn file(&self, path: &Path) -> io::Result<&File> {
         let place = self.place(&self.follow(path)?)?;
         match self.node(&place) {
-            Some(Node::File { ino, length, .. }) => Ok((*ino, *length)),
+            Some(Node::File(file)) => Ok(file),
             Some(Node::Dir) => Err(Errno::EISDIR.into()),
             Some(_) => Err(Errno::EINVAL.into()),
             None => Err(Errno::ENOENT.into()),
@@ -175,15 +224,53 @@ impl Tree {
     }
 
     pub fn set_image(&mut self, image: &Path, content: Content) {
-        let Ok((ino, capacity)) = self.file(image) else { return };
+        let Ok((ino, capacity)) = self.file(image).map(|file| (file.ino, file.length)) else { return };
+        self.fill_image(ino, content, capacity);
+    }
+
+    /// New content for an image: an identity nobody else has, and no files.
+    pub fn fill_image(&mut self, ino: Ino, content: Content, capacity: u64) {
+        let identity = self.new_ino();
+        self.take_groups(FsId::Image(ino));
         self.systems.insert(FsId::Image(ino), [(PathBuf::from("/"), Node::Dir)].into());
-        self.images.insert(ino, Image { content, capacity });
+        self.images.insert(ino, Image { content, capacity, identity, errors: 0 });
+    }
+
+    /// What is in one image, in another one from now on: every byte, as it is at this moment.
+    pub fn copy_image(&mut self, from: Ino, to: Ino) {
+        let (from_fs, to_fs) = (FsId::Image(from), FsId::Image(to));
+        if let Some(image) = self.images.get(&from).cloned() {
+            self.images.insert(to, image);
+        }
+        if let Some(nodes) = self.systems.get(&from_fs).cloned() {
+            self.systems.insert(to_fs, nodes);
+        }
+        let groups = self.take_groups(from_fs);
+        for (path, group) in groups {
+            self.groups.insert((to_fs, path.clone()), group);
+            self.groups.insert((from_fs, path), group);
+        }
+    }
+
+    fn take_groups(&mut self, fs: FsId) -> Vec<(PathBuf, u32)> {
+        let of_fs = self.groups.range((fs, PathBuf::new())..).take_while(|((found, _), _)| *found == fs);
+        let groups: Vec<_> = of_fs.map(|((_, path), group)| (path.clone(), *group)).collect();
+        for (path, _) in &groups {
+            self.groups.remove(&(fs, path.clone()));
+        }
+        groups
+    }
+
+    pub fn forget_image(&mut self, ino: Ino) {
+        self.images.remove(&ino);
+        self.systems.remove(&FsId::Image(ino));
+        self.take_groups(FsId::Image(ino));
     }
 
     pub fn root_files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let nodes = self.systems.get(&FsId::Root).into_iter().flatten();
         let file = |(path, node): (&PathBuf, &Node)| match node {
-            Node::File { bytes, .. } => Some((path.clone(), bytes.clone())),
+            Node::File(file) => Some((path.clone(), file.written())),
             _ => None,
         };
         nodes.filter_map(file).collect()
@@ -192,6 +279,7 @@ impl Tree {
     /// Forgets what lives in memory only.
     pub fn reboot(&mut self) {
         self.table = Table::default();
+        self.frozen.clear();
         self.systems.insert(FsId::Dev, [(PathBuf::from("/"), Node::Dir)].into());
     }
 }

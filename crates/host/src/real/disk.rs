@@ -1,8 +1,8 @@
 //! Files and directories through the standard library, on threads made for waiting.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use async_trait::async_trait;
 use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
-use super::blocking;
 use super::replace::{Replacer, is_unfinished, sync_parent};
-use crate::disk::{Disk, Kind, Space};
+use super::{blocking, changed, extents, group, labels, lock};
+use crate::disk::{Disk, Extent, Kind, Lock, Space};
 
 /// Images and mount points of single files: nobody but the owner.
-const FILE_MODE: u32 = 0o600;
+pub(super) const FILE_MODE: u32 = 0o600;
+/// What stat(2) counts in, whatever the filesystem does.
+const STAT_BLOCK: u64 = 512;
 
 #[derive(Default)]
 pub(super) struct RealDisk {
@@ -53,8 +55,37 @@ fn create_sparse(path: &Path, length: u64) -> io::Result<()> {
     file.sync_all()
 }
 
+/// A regular file, open for reading; looked at before it is opened, as opening a device may do something.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    regular(fs::metadata(path)?)?;
+    File::open(path)
+}
+
+fn regular(metadata: Metadata) -> io::Result<Metadata> {
+    match metadata {
+        metadata if metadata.is_file() => Ok(metadata),
+        metadata if metadata.is_dir() => Err(Errno::ISDIR.into()),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    match (fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
+            // A link that leads nowhere: what would be created is not where it seems.
+            if fs::symlink_metadata(path).is_ok() {
+                return Err(error);
+            }
+            Ok(fs::canonicalize(parent)?.join(name))
+        }
+        (result, ..) => result,
+    }
+}
+
 /// Shares blocks if the filesystem can, else copies what is not a hole.
 fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
+    // What a loop device wrote may still be on its way to the file below it.
+    from.sync_all()?;
     if rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
         return Ok(());
     }
@@ -186,19 +217,14 @@ impl Disk for RealDisk {
     async fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (replacer, from) = (self.replacer.clone(), from.to_path_buf());
         with(to, move |to| {
-            let mut from = File::open(from)?;
+            let mut from = open_regular(&from)?;
             replacer.replace(&to, FILE_MODE, |file| copy_sparse(&mut from, file))
         })
         .await
     }
 
     async fn length(&self, path: &Path) -> io::Result<u64> {
-        with(path, |path| match fs::metadata(path)? {
-            metadata if metadata.is_file() => Ok(metadata.len()),
-            metadata if metadata.is_dir() => Err(Errno::ISDIR.into()),
-            _ => Err(Errno::INVAL.into()),
-        })
-        .await
+        with(path, |path| Ok(regular(fs::metadata(path)?)?.len())).await
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -229,7 +255,64 @@ impl Disk for RealDisk {
     async fn space(&self, path: &Path) -> io::Result<Space> {
         with(path, |path| {
             let stat = rustix::fs::statvfs(&path)?;
-            Ok(Space { total: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
+            Ok(Space {
+                total: stat.f_blocks * stat.f_frsize,
+                available: stat.f_bavail * stat.f_frsize,
+                inodes_total: stat.f_files,
+                inodes_available: stat.f_favail,
+            })
+        })
+        .await
+    }
+
+    async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        with(path, |path| canonical(&path)).await
+    }
+
+    async fn set_label(&self, path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+        let (name, value) = (name.to_string(), value.to_vec());
+        with(path, move |path| labels::set(&path, &name, &value)).await
+    }
+
+    async fn label(&self, path: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let name = name.to_string();
+        with(path, move |path| labels::get(&path, &name)).await
+    }
+
+    async fn extents(&self, path: &Path, from: u64, max: usize) -> io::Result<Vec<Extent>> {
+        with(path, move |path| extents::allocated(&path, from, max)).await
+    }
+
+    async fn changed(
+        &self,
+        base: &Path,
+        target: &Path,
+        block: u64,
+        from: u64,
+        max: usize,
+    ) -> io::Result<Vec<Extent>> {
+        let target = target.to_path_buf();
+        with(base, move |base| changed::changed(&base, &target, block, from, max)).await
+    }
+
+    async fn allocated(&self, path: &Path) -> io::Result<u64> {
+        with(path, |path| Ok(open_regular(&path)?.metadata()?.blocks() * STAT_BLOCK)).await
+    }
+
+    async fn lock(&self, path: &Path) -> io::Result<Lock> {
+        with(path, |path| lock::take(&path)).await
+    }
+
+    async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()> {
+        with(dir, move |dir| group::set(&dir, gid)).await
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let to = to.to_path_buf();
+        with(from, move |from| {
+            fs::rename(&from, &to)?;
+            sync_parent(&to)?;
+            if from.parent() == to.parent() { Ok(()) } else { sync_parent(&from) }
         })
         .await
     }

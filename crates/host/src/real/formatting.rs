@@ -52,7 +52,8 @@ fn own_options(fs_type: &str, untouched: bool) -> &'static [&'static str] {
         ("ext2" | "ext3" | "ext4", _) => &["-q", "-F", "-m0"],
         ("xfs", true) => &["-q", "-f", "-K"],
         ("xfs", false) => &["-q", "-f"],
-        ("btrfs", _) => &["-q", "-f"],
+        ("btrfs", true) => &["-q", "-f", "-K"],
+        ("btrfs", false) => &["-q", "-f"],
         _ => &[],
     }
 }
@@ -73,6 +74,7 @@ pub(super) async fn judge(device: &Path, found: Option<Content>) -> Result<Conte
     let path = device.to_string_lossy();
     let (program, args) = match fs_type.as_str() {
         "xfs" => ("xfs_repair", ["-n", &path].to_vec()),
+        "btrfs" => ("btrfs", ["check", "--readonly", &path].to_vec()),
         _ => ("fsck.ext4", ["-f", "-n", &path].to_vec()),
     };
     if tools::run(program, &args).await?.status.success() {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::loops::{self, Loops};
-use super::{blocking_kernel, formatting, mountinfo, mounts, probe, tools};
-use crate::kernel::{Content, Kernel, Mount, Result};
+use super::{
+    blocking_kernel, devices, filesystems, formatting, freezing, lookup, mountinfo, mounts, probe, tools,
+};
+use crate::kernel::{Content, Kernel, LoopDevice, Mount, Queue, Result};
 
 #[derive(Default)]
 pub(super) struct RealKernel {
@@ -22,7 +24,7 @@ impl Kernel for RealKernel {
 
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>> {
         let target = target.to_path_buf();
-        blocking_kernel(move || mounts::mount_at(&target)).await
+        blocking_kernel(move || lookup::mount_at(&target)).await
     }
 
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
@@ -75,6 +77,49 @@ impl Kernel for RealKernel {
 
     async fn grow_filesystem(&self, device: &Path, target: &Path, fs_type: &str) -> Result<()> {
         tools::grow(device, target, fs_type).await
+    }
+
+    async fn freeze(&self, target: &Path) -> Result<()> {
+        let target = target.to_path_buf();
+        blocking_kernel(move || freezing::freeze(&target)).await
+    }
+
+    async fn thaw(&self, target: &Path) -> Result<()> {
+        let target = target.to_path_buf();
+        blocking_kernel(move || freezing::thaw(&target)).await
+    }
+
+    async fn flush(&self, device: &Path) -> Result<()> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || devices::flush(&device)).await
+    }
+
+    async fn device_size(&self, device: &Path) -> Result<u64> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || devices::size(&device)).await
+    }
+
+    async fn filesystem_size(&self, device: &Path, fs_type: &str) -> Result<u64> {
+        let (device, fs_type) = (device.to_path_buf(), fs_type.to_string());
+        blocking_kernel(move || filesystems::size(&device, &fs_type)).await
+    }
+
+    async fn loops(&self) -> Result<Vec<LoopDevice>> {
+        blocking_kernel(loops::list).await
+    }
+
+    async fn set_queue(&self, device: &Path, queue: Queue) -> Result<()> {
+        let device = device.to_path_buf();
+        blocking_kernel(move || devices::set_queue(&device, queue)).await
+    }
+
+    async fn renew_identity(&self, device: &Path, fs_type: &str) -> Result<()> {
+        tools::renew_identity(device, fs_type).await
+    }
+
+    async fn filesystem_errors(&self, device: &Path, fs_type: &str) -> Result<u64> {
+        let (device, fs_type) = (device.to_path_buf(), fs_type.to_string());
+        blocking_kernel(move || filesystems::errors(&device, &fs_type)).await
     }
 
     fn has_tool(&self, name: &str) -> bool {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use super::{mounts, raw};
-use crate::kernel::{KernelError, Result};
+use super::{devices, mounts, raw};
+use crate::kernel::{KernelError, LoopDevice, Result};
 
 const CONTROL: &str = "/dev/loop-control";
 const BLOCK_DEVICES: &str = "/sys/block";
@@ -51,6 +51,10 @@ impl Loops {
         for _ in 0..ATTACH_TRIES {
             let number = raw::loop_free(&control).map_err(|e| KernelError::errno(what(), e as i32))?;
             let path = device_node(number).map_err(io)?;
+            // Settings of an earlier image stay with a device until it is made anew; so is the next one free.
+            if devices::is_stuck(&path) && raw::loop_remove(&control, number).is_ok() {
+                continue;
+            }
             // Opened for reading only, the kernel would make the device read-only.
             let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
             match configure(&device, &backing, read_only) {
@@ -105,8 +109,7 @@ fn configure(device: &File, backing: &File, read_only: bool) -> std::result::Res
 /// Takes over a device that has the image already.
 fn adopt(device: &Path, read_only: bool) -> Result<()> {
     let what = format!("use `{}`", device.display());
-    let is_read_only = attribute(device, "ro").as_deref() == Some(b"1");
-    if is_read_only && !read_only {
+    if is_read_only(device) && !read_only {
         return Err(KernelError::other(what, "the image is attached to it read-only"));
     }
     // An earlier detach may still wait for a last user; from now on the device shall stay.
@@ -127,6 +130,20 @@ fn attached() -> Result<Vec<PathBuf>> {
     let whole =
         |name: &&str| name.strip_prefix("loop").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     Ok(names.filter(whole).map(|name| Path::new("/dev").join(name)).collect())
+}
+
+/// Every loop device that has an image, with that image; one that is detached meanwhile is left out.
+pub(super) fn list() -> Result<Vec<LoopDevice>> {
+    let describe = |device: PathBuf| {
+        let Backing { path: image, deleted } = backing_file(&device)?;
+        let read_only = is_read_only(&device);
+        Some(LoopDevice { device, image, deleted, read_only })
+    };
+    Ok(attached()?.into_iter().filter_map(describe).collect())
+}
+
+fn is_read_only(device: &Path) -> bool {
+    attribute(device, "ro").as_deref() == Some(b"1")
 }
 
 /// The image below a loop device, open for reading: proven to be that very file, not another at its path.

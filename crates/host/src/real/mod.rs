@@ -2,13 +2,22 @@
 //!
 //! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
 
+mod changed;
 mod clock;
 mod containers;
+mod devices;
 mod disk;
 mod ext4;
+mod extents;
+mod filesystems;
 mod formatting;
+mod freezing;
+mod group;
 mod init;
 mod kernel;
+mod labels;
+mod lock;
+mod lookup;
 mod loops;
 mod machine;
 mod mountinfo;

@@ -1,14 +1,15 @@
 //! mount(2), umount(2), and bind mounts that are read-only from the first moment.
 
 use std::ffi::CString;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, major, minor};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
-use super::{mountinfo, raw};
+use super::{devices, mountinfo, raw};
 use crate::kernel::{KernelError, Mount, Result};
 
 /// How long a busy mount is tried again: 250 ms.
@@ -101,31 +102,22 @@ pub(super) fn unmount(target: &Path) -> Result<()> {
     Err(failed(Errno::BUSY))
 }
 
-/// Asks the kernel whether anything is mounted at the path before reading the whole table.
-pub(super) fn mount_at(target: &Path) -> Result<Option<Mount>> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    match rustix::fs::statx(CWD, target, flags, StatxFlags::TYPE) {
-        Ok(stat) => {
-            let known = stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
-            if known && !stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-                return Ok(None);
-            }
-        }
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        // A broken mount fails its stat, and is in the table all the same.
-        Err(_) => {}
-    }
-    Ok(mountinfo::read()?.into_iter().rev().find(|mount| mount.target == target))
-}
-
 /// Whether a filesystem on this device is mounted where this process can see it.
 pub(super) fn is_mounted(device: &Path) -> Result<bool> {
-    let stat = rustix::fs::stat(device).map_err(|errno| {
-        KernelError::errno(format!("look at `{}`", device.display()), errno.raw_os_error())
-    })?;
-    let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
-    // The device itself may be bound somewhere, too; that is a mount of the filesystem it stands in.
-    Ok(mountinfo::read()?.iter().any(|mount| mount.device == number))
+    Ok(place_of(device)?.is_some())
+}
+
+/// Where a filesystem on this device is mounted, if this process can see it. A bind mount of the device itself
+/// is one of the filesystem that the device stands in.
+pub(super) fn place_of(device: &Path) -> Result<Option<Mount>> {
+    let number = devices::number(device);
+    let number = number.map_err(|e| KernelError::io(format!("look at `{}`", device.display()), &e))?;
+    // btrfs counts under a number of its own and names its device only as the source.
+    let named = fs::canonicalize(device).map(|path| path.to_string_lossy().into_owned()).ok();
+    let on_it = |mount: &Mount| {
+        mount.device == number || (mount.fs_type == "btrfs" && Some(&mount.source) == named.as_ref())
+    };
+    Ok(mountinfo::read()?.into_iter().find(on_it))
 }
 
 #[cfg(test)]

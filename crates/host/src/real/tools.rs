@@ -56,7 +56,7 @@ pub(super) fn complaint(output: &Output) -> String {
     format!("{}: {}", output.status, lines.join("; "))
 }
 
-/// Repairs what can be repaired without asking. The exit code is a set of bits, not a number to compare.
+/// Repairs what can be repaired without asking.
 pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
     let program = match fs_type {
         "ext2" | "ext3" | "ext4" => "fsck.ext4".to_string(),
@@ -73,16 +73,36 @@ pub(super) async fn check(device: &Path, fs_type: &str) -> Result<()> {
         return Ok(());
     }
     let output = run(&program, &["-a", &device.to_string_lossy()]).await?;
-    let what = || format!("{program} `{}`", device.display());
-    match output.status.code() {
-        None => Err(KernelError::other(what(), complaint(&output))),
-        Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::other(what(), complaint(&output))),
-        Some(0) => Ok(()),
-        Some(code) => {
-            let repaired = code & FSCK_CORRECTED != 0;
-            tracing::warn!(code, repaired, device = %device.display(), "{}", complaint(&output));
-            Ok(())
+    match output.status.code().map_or(Verdict::NotChecked, verdict) {
+        Verdict::Clean => {}
+        Verdict::Repaired => {
+            tracing::warn!(device = %device.display(), "errors were repaired: {}", complaint(&output));
         }
+        Verdict::Broken | Verdict::NotChecked => {
+            let what = format!("{program} `{}`", device.display());
+            return Err(KernelError::other(what, complaint(&output)));
+        }
+    }
+    Ok(())
+}
+
+/// What the exit code of fsck says: a set of bits, not a number to compare.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Clean,
+    Repaired,
+    /// Errors are left.
+    Broken,
+    /// Something kept it from checking; nothing is known.
+    NotChecked,
+}
+
+fn verdict(code: i32) -> Verdict {
+    match code {
+        0 => Verdict::Clean,
+        code if code & FSCK_UNCORRECTED != 0 => Verdict::Broken,
+        code if code & !FSCK_CORRECTED == 0 => Verdict::Repaired,
+        _ => Verdict::NotChecked,
     }
 }
 
@@ -97,8 +117,11 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
         ("ext2" | "ext3" | "ext4", true) => run_checked(&what, "resize2fs", &[&device]).await,
         ("ext2" | "ext3" | "ext4", false) => {
             let output = run("fsck.ext4", &["-f", "-p", &device]).await?;
-            if output.status.code().is_none_or(|code| code & !FSCK_CORRECTED != 0) {
-                return Err(KernelError::other(what, complaint(&output)));
+            match output.status.code().map_or(Verdict::NotChecked, verdict) {
+                Verdict::Clean | Verdict::Repaired => {}
+                Verdict::Broken | Verdict::NotChecked => {
+                    return Err(KernelError::other(what, complaint(&output)));
+                }
             }
             run_checked(&what, "resize2fs", &[&device]).await
         }
@@ -106,5 +129,41 @@ pub(super) async fn grow(device: &Path, target: &Path, fs_type: &str) -> Result<
         ("btrfs", true) => run_checked(&what, "btrfs", &["filesystem", "resize", "max", &target]).await,
         ("xfs" | "btrfs", false) => Err(KernelError::other(what, "it is not mounted")),
         _ => Err(KernelError::other(what, format!("nobody knows how to grow `{fs_type}`"))),
+    }
+}
+
+/// Two btrfs filesystems with one identity are one to the kernel, which may refuse the second or, worse, mix them
+/// up. An interrupted change is finished by the next one.
+pub(super) async fn renew_identity(device: &Path, fs_type: &str) -> Result<()> {
+    if fs_type != "btrfs" {
+        return Ok(());
+    }
+    let what = format!("give the btrfs on `{}` a new identity", device.display());
+    run_checked(&what, "btrfstune", &["-f", "-u", &device.to_string_lossy()]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fsck_is_judged_by_bit() {
+        for (code, expected) in [
+            (0, Verdict::Clean),
+            (1, Verdict::Repaired),
+            (2, Verdict::Repaired),
+            (1 | 2, Verdict::Repaired),
+            (4, Verdict::Broken),
+            (1 | 4, Verdict::Broken),
+            (4 | 8, Verdict::Broken),
+            (128 | 4 | 2, Verdict::Broken),
+            (8, Verdict::NotChecked),
+            (1 | 8, Verdict::NotChecked),
+            (16, Verdict::NotChecked),
+            (32, Verdict::NotChecked),
+            (128, Verdict::NotChecked),
+        ] {
+            assert_eq!(verdict(code), expected, "{code}");
+        }
     }
 }

@@ -45,7 +45,7 @@ async fn node_2_a_device_with_data_is_never_formatted() {
         write_at(&device, position, &bytes);
         let content = kernel.content(&device).await.unwrap();
         assert!(matches!(content, Content::Other(_)), "{name}: {content:?}");
-        for fs_type in ["ext4", "xfs"] {
+        for fs_type in ["ext4", "xfs", "btrfs"] {
             let error = kernel.make_filesystem(&device, fs_type, &[]).await.unwrap_err().to_string();
             assert!(error.contains("holds data"), "{error}");
         }
@@ -76,7 +76,7 @@ async fn node_2_holds_for_bytes_still_in_memory() {
 async fn filesystems_are_recognised_and_kept() {
     let world = World::new();
     let kernel = &world.host.kernel;
-    for fs_type in ["ext4", "xfs"] {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
         let (device, target) = world.mounted(fs_type, fs_type).await;
         std::fs::write(target.join("file"), "precious").unwrap();
         kernel.unmount(&target).await.unwrap();
@@ -115,7 +115,7 @@ async fn an_unreadable_device_is_an_error_and_not_empty() {
 async fn interrupted_formatting_begins_anew_and_finished_formatting_stays() {
     let world = World::new();
     let kernel = &world.host.kernel;
-    for fs_type in ["ext4", "xfs"] {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
         let name = format!("{fs_type}.half");
         let device = world.device(&name, 320).await;
         let mark = || {

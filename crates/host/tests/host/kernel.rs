@@ -101,7 +101,7 @@ async fn a_device_in_use_is_not_detached() {
 async fn filesystems_mount_and_bind() {
     let world = World::new();
     let kernel = &world.host.kernel;
-    for fs_type in ["ext4", "xfs"] {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
         let (device, target) = world.mounted(fs_type, fs_type).await;
         std::fs::write(target.join("file"), fs_type).unwrap();
         let mount = kernel.mount_at(&target).await.unwrap().unwrap();
@@ -159,6 +159,8 @@ async fn devices_files_and_stacks_are_bound_and_unmounted_one_by_one() {
     assert_eq!(disk.kind(&target).await.unwrap(), Some(bowline_host::disk::Kind::BlockDevice));
     let at_target = || async { kernel.mounts().await.unwrap().iter().filter(|m| m.target == target).count() };
     assert_eq!(at_target().await, 2);
+    let listed = kernel.mounts().await.unwrap().into_iter().rfind(|mount| mount.target == target);
+    assert_eq!(kernel.mount_at(&target).await.unwrap(), listed, "asked and listed");
     kernel.unmount(&target).await.unwrap();
     assert_eq!(at_target().await, 1);
     assert_eq!(disk.remove_file(&target).await.unwrap_err().raw_os_error(), Some(libc::EBUSY));
@@ -195,8 +197,11 @@ async fn grow(world: &World, name: &str, fs_type: &str, mounted: bool) -> Result
 #[tokio::test]
 async fn filesystems_grow() {
     let world = World::new();
-    assert!(grow(&world, "xfs", "xfs", true).await.unwrap() > 1.5);
-    assert!(grow(&world, "xfs offline", "xfs", false).await.unwrap_err().to_string().contains("not mounted"));
+    for fs_type in ["xfs", "btrfs"] {
+        assert!(grow(&world, fs_type, fs_type, true).await.unwrap() > 1.5);
+        let offline = grow(&world, &format!("{fs_type} offline"), fs_type, false).await.unwrap_err();
+        assert!(offline.to_string().contains("not mounted"), "{offline}");
+    }
     assert!(grow(&world, "ext4 offline", "ext4", false).await.unwrap() > 1.5);
     let capabilities = rustix::thread::capabilities(None).unwrap().effective;
     let online = grow(&world, "ext4", "ext4", true).await;

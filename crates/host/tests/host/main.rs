@@ -2,11 +2,18 @@
 //! without them: a door that was not opened is not known to work.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
 
+mod blocks;
 mod containers;
+mod devices;
 mod disk;
 mod fake;
+mod fake_trouble;
+mod filesystems;
 mod formatting;
+mod freezing;
+mod group;
 mod journey;
 mod kernel;
+mod names;
 mod net;
 mod world;

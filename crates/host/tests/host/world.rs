@@ -1,7 +1,7 @@
 //! A scratch directory on a real disk that leaves no mount or loop device behind, also when a test fails.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use bowline_host::Host;
 use bowline_host::containers::ContainerSpec;
@@ -45,7 +45,7 @@ impl World {
     }
 
     pub async fn mounted(&self, name: &str, fs_type: &str) -> (PathBuf, PathBuf) {
-        let device = self.device(name, if fs_type == "xfs" { 320 } else { 64 }).await;
+        let device = self.device(name, if fs_type == "ext4" { 64 } else { 320 }).await;
         self.host.kernel.make_filesystem(&device, fs_type, &[]).await.unwrap();
         let target = self.dir(&format!("{name}.mounted"));
         self.host.kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
@@ -93,7 +93,10 @@ impl Drop for World {
         let inside =
             |line: &&str| line.split(' ').nth(4).is_some_and(|t| Path::new(t).starts_with(self.dir.path()));
         for line in table.lines().rev().filter(inside) {
-            let _ = Command::new("umount").arg(line.split(' ').nth(4).unwrap_or_default()).status();
+            let target = line.split(' ').nth(4).unwrap_or_default();
+            // A frozen one would keep its loop device, and every writer waiting.
+            let _ = Command::new("fsfreeze").args(["-u", target]).stderr(Stdio::null()).status();
+            let _ = Command::new("umount").arg(target).status();
         }
         for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
             let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
@@ -116,4 +119,11 @@ fn end_container(record: &Path) {
 
 pub fn errno(error: &bowline_host::kernel::KernelError) -> i32 {
     error.errno.unwrap_or_else(|| panic!("no errno in `{error}`"))
+}
+
+/// Runs a program; whether it succeeded, and what it said.
+pub fn program(name: &str, args: &[&str]) -> (bool, String) {
+    let output = Command::new(name).args(args).output().unwrap_or_else(|e| panic!("run `{name}`: {e}"));
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }

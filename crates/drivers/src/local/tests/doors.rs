@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bowline_host::disk::{Disk, Kind, Space};
-use bowline_host::kernel::{Content, Kernel, KernelError, Mount, Result};
+use bowline_host::disk::{Disk, Extent, Kind, Lock, Space};
+use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result};
 use bowline_host::{Host, kernel};
 use tokio::sync::Notify;
 use tonic::async_trait;
@@ -149,6 +149,40 @@ impl Disk for Door {
     async fn space(&self, path: &Path) -> io::Result<Space> {
         self.faults.look(self.inner.disk.space(path)).await
     }
+    async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.faults.look(self.inner.disk.canonical(path)).await
+    }
+    async fn set_label(&self, path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.set_label(path, name, value)).await
+    }
+    async fn label(&self, path: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.faults.look(self.inner.disk.label(path, name)).await
+    }
+    async fn extents(&self, path: &Path, from: u64, max: usize) -> io::Result<Vec<Extent>> {
+        self.faults.look(self.inner.disk.extents(path, from, max)).await
+    }
+    async fn changed(
+        &self,
+        base: &Path,
+        target: &Path,
+        block: u64,
+        from: u64,
+        max: usize,
+    ) -> io::Result<Vec<Extent>> {
+        self.faults.look(self.inner.disk.changed(base, target, block, from, max)).await
+    }
+    async fn allocated(&self, path: &Path) -> io::Result<u64> {
+        self.faults.look(self.inner.disk.allocated(path)).await
+    }
+    async fn lock(&self, path: &Path) -> io::Result<Lock> {
+        self.faults.act(eio(), self.inner.disk.lock(path)).await
+    }
+    async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.set_group(dir, gid)).await
+    }
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.act(eio(), self.inner.disk.rename(from, to)).await
+    }
 }
 
 #[async_trait]
@@ -191,6 +225,33 @@ impl Kernel for Door {
     }
     async fn grow_filesystem(&self, device: &Path, target: &Path, fs: &str) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.grow_filesystem(device, target, fs)).await
+    }
+    async fn freeze(&self, target: &Path) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.freeze(target)).await
+    }
+    async fn thaw(&self, target: &Path) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.thaw(target)).await
+    }
+    async fn flush(&self, device: &Path) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.flush(device)).await
+    }
+    async fn device_size(&self, device: &Path) -> Result<u64> {
+        self.faults.look(self.inner.kernel.device_size(device)).await
+    }
+    async fn filesystem_size(&self, device: &Path, fs: &str) -> Result<u64> {
+        self.faults.look(self.inner.kernel.filesystem_size(device, fs)).await
+    }
+    async fn loops(&self) -> Result<Vec<LoopDevice>> {
+        self.faults.look(self.inner.kernel.loops()).await
+    }
+    async fn set_queue(&self, device: &Path, queue: Queue) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.set_queue(device, queue)).await
+    }
+    async fn renew_identity(&self, device: &Path, fs: &str) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.renew_identity(device, fs)).await
+    }
+    async fn filesystem_errors(&self, device: &Path, fs: &str) -> Result<u64> {
+        self.faults.look(self.inner.kernel.filesystem_errors(device, fs)).await
     }
     fn has_tool(&self, name: &str) -> bool {
         self.inner.kernel.has_tool(name)

@@ -1,22 +1,13 @@
-//! The few calls that no crate offers in a safe form: loop device ioctls, mount_setattr(2), and waiting for a
-//! file descriptor that is no socket.
-//!
-//! This is the only module of the workspace with unsafe code. Each call takes open files and plain values.
-#![expect(unsafe_code, reason = "these calls have no safe wrapper in rustix, nix or tokio")]
+//! Loop devices (linux/loop.h).
 
-use std::ffi::CStr;
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::libc;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-pub(super) const LO_FLAGS_READ_ONLY: u32 = 1;
-pub(super) const LO_FLAGS_AUTOCLEAR: u32 = 4;
-pub(super) const LO_FLAGS_DIRECT_IO: u32 = 16;
+pub(in crate::real) const LO_FLAGS_READ_ONLY: u32 = 1;
+pub(in crate::real) const LO_FLAGS_AUTOCLEAR: u32 = 4;
+pub(in crate::real) const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// `struct loop_info64` of linux/loop.h.
 #[repr(C)]
@@ -67,6 +58,7 @@ struct LoopConfig {
 mod call {
     use super::{LoopConfig, LoopInfo};
     nix::ioctl_none_bad!(get_free, 0x4C82);
+    nix::ioctl_write_int_bad!(remove, 0x4C81);
     nix::ioctl_none_bad!(clear_fd, 0x4C01);
     nix::ioctl_none_bad!(set_capacity, 0x4C07);
     nix::ioctl_write_ptr_bad!(set_status, 0x4C04, LoopInfo);
@@ -75,14 +67,21 @@ mod call {
 }
 
 /// The number of a free loop device; another process may take it first.
-pub(super) fn loop_free(control: &File) -> Result<u32, Errno> {
+pub(in crate::real) fn loop_free(control: &File) -> Result<u32, Errno> {
     // SAFETY: the descriptor is open, and LOOP_CTL_GET_FREE takes no argument.
     let number = unsafe { call::get_free(control.as_raw_fd()) }?;
     u32::try_from(number).map_err(|_| Errno::ERANGE)
 }
 
+/// Takes a free loop device out of the kernel; `EBUSY` for one that is in use.
+pub(in crate::real) fn loop_remove(control: &File, number: u32) -> Result<(), Errno> {
+    let number = i32::try_from(number).map_err(|_| Errno::ERANGE)?;
+    // SAFETY: the descriptor is open, and LOOP_CTL_REMOVE takes a number.
+    unsafe { call::remove(control.as_raw_fd(), number) }.map(drop)
+}
+
 /// Binds a loop device to a backing file; `EBUSY` when it has one already.
-pub(super) fn loop_configure(device: &File, backing: &File, flags: u32) -> Result<(), Errno> {
+pub(in crate::real) fn loop_configure(device: &File, backing: &File, flags: u32) -> Result<(), Errno> {
     let fd = u32::try_from(backing.as_raw_fd()).map_err(|_| Errno::EBADF)?;
     let info = LoopInfo { flags, ..LoopInfo::ZERO };
     let config = LoopConfig { fd, block_size: 0, info, reserved: [0; 8] };
@@ -91,25 +90,25 @@ pub(super) fn loop_configure(device: &File, backing: &File, flags: u32) -> Resul
 }
 
 /// Unbinds a loop device, or lets it unbind itself when its last user closes it.
-pub(super) fn loop_clear(device: &File) -> Result<(), Errno> {
+pub(in crate::real) fn loop_clear(device: &File) -> Result<(), Errno> {
     // SAFETY: the descriptor is open, and LOOP_CLR_FD takes no argument.
     unsafe { call::clear_fd(device.as_raw_fd()) }.map(drop)
 }
 
 /// Takes over the current size of the backing file.
-pub(super) fn loop_set_capacity(device: &File) -> Result<(), Errno> {
+pub(in crate::real) fn loop_set_capacity(device: &File) -> Result<(), Errno> {
     // SAFETY: the descriptor is open, and LOOP_SET_CAPACITY takes no argument.
     unsafe { call::set_capacity(device.as_raw_fd()) }.map(drop)
 }
 
 /// Device and inode of the backing file.
-pub(super) fn loop_identity(device: &File) -> Result<(u64, u64), Errno> {
+pub(in crate::real) fn loop_identity(device: &File) -> Result<(u64, u64), Errno> {
     let info = loop_info(device)?;
     Ok((info.device, info.inode))
 }
 
 /// Keeps a loop device that was told to unbind itself on last close.
-pub(super) fn loop_keep(device: &File) -> Result<(), Errno> {
+pub(in crate::real) fn loop_keep(device: &File) -> Result<(), Errno> {
     let mut info = loop_info(device)?;
     info.flags &= !LO_FLAGS_AUTOCLEAR;
     // SAFETY: the descriptor is open; LOOP_SET_STATUS64 reads one LoopInfo, which outlives the call.
@@ -121,32 +120,4 @@ fn loop_info(device: &File) -> Result<LoopInfo, Errno> {
     // SAFETY: the descriptor is open; LOOP_GET_STATUS64 fills one LoopInfo, which outlives the call.
     unsafe { call::get_status(device.as_raw_fd(), &mut info) }?;
     Ok(info)
-}
-
-/// Makes a mount read-only, with everything below it if `recursive`, and leaves its other options alone.
-pub(super) fn set_read_only(mount: impl AsFd, recursive: bool) -> Result<(), Errno> {
-    const HERE: &CStr = c"";
-    let attributes =
-        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    let recursive = if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the descriptor is open, the path is a static C string, and the kernel reads one mount_attr of
-    // exactly the given size, which outlives the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            mount.as_fd().as_raw_fd(),
-            HERE.as_ptr(),
-            libc::AT_EMPTY_PATH | recursive,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    Errno::result(result).map(drop)
-}
-
-/// Completes when a process, given by its descriptor, has ended.
-pub(super) async fn process_end(process: OwnedFd) -> io::Result<()> {
-    // SAFETY: an OwnedFd is open, and stays the same descriptor until the AsyncFd drops it.
-    let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }?;
-    process.readable().await.map(drop)
 }

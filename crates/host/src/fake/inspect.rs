@@ -1,0 +1,118 @@
+//! What a test sees of the fake machine past its doors, and how it makes trouble.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{FakeHost, loops, mounts, net};
+use crate::Clock;
+use crate::containers::State;
+use crate::disk::Space;
+use crate::kernel::{Content, Mount, Queue};
+
+impl FakeHost {
+    /// The mount table, without the machine's own `/` and `/dev`.
+    pub fn mounts(&self) -> Vec<Mount> {
+        self.world().tree.mount_table().split_off(mounts::SYSTEM_MOUNTS)
+    }
+
+    /// Attached loop devices and their images.
+    pub fn loops(&self) -> Vec<(PathBuf, PathBuf)> {
+        let world = self.world();
+        world.loops.iter().map(|(number, l)| (loops::device_path(*number), l.image.clone())).collect()
+    }
+
+    /// Every regular file of the root filesystem and its bytes (holes of sparse files left out).
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.world().tree.root_files()
+    }
+
+    /// Every container with a record.
+    pub fn containers(&self) -> BTreeMap<String, State> {
+        self.world().containers.iter().map(|(id, c)| (id.clone(), c.state())).collect()
+    }
+
+    /// Ends a running container as if its program had returned `code`.
+    pub fn exit(&self, id: &str, code: i32) {
+        let now = self.now();
+        self.world().end_container(id, code, None, now);
+    }
+
+    /// Puts data onto the device of an image, for tests of what may not be formatted.
+    pub fn set_content(&self, image: &Path, content: Content) {
+        self.world().tree.set_image(image, content);
+    }
+
+    /// Writes to the device over an image (or to an image) as a workload with a block volume does.
+    pub fn write_device(&self, device: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.world().write_device(device, offset, bytes)
+    }
+
+    /// Room on the machine's own disk from now on. What needs more, holes excepted, fails for want of space;
+    /// what is written does not count against it.
+    pub fn set_space(&self, space: Space) {
+        self.world().tree.space = space;
+    }
+
+    /// Lets the machine's own disk refuse writes, as after an error of its device.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.world().tree.read_only = read_only;
+    }
+
+    /// Errors that the kernel has noted for the filesystem in an image.
+    pub fn set_errors(&self, image: &Path, errors: u64) {
+        let tree = &mut self.world().tree;
+        let Ok(ino) = tree.file(image).map(|file| file.ino) else { return };
+        if let Some(image) = tree.images.get_mut(&ino) {
+            image.errors = errors;
+        }
+    }
+
+    /// What was last set for the queue of an attached loop device.
+    pub fn queue(&self, device: &Path) -> Option<Queue> {
+        let world = self.world();
+        world.loops.get(&world.loop_number(device)?).map(|attached| attached.queue)
+    }
+
+    /// The group that a file or directory was given by [`Disk::set_group`](crate::Disk::set_group).
+    pub fn group(&self, path: &Path) -> Option<u32> {
+        let world = self.world();
+        let place = world.tree.place(path).ok()?;
+        world.tree.groups.get(&(place.fs, place.inner)).copied()
+    }
+
+    /// Where a filesystem is frozen now: every mount of it.
+    pub fn frozen(&self) -> Vec<PathBuf> {
+        let world = self.world();
+        world.tree.table.targets(&world.tree.frozen)
+    }
+
+    /// Makes the next call of one operation (`mount`, `write_atomic`, `start`, …) fail with an errno and do
+    /// nothing. Repeated calls queue up.
+    pub fn fail_next(&self, operation: &str, errno: i32) {
+        self.world().faults.entry(operation.into()).or_default().push_back(errno);
+    }
+
+    /// Takes a program away, or gives it back.
+    pub fn set_tool(&self, name: &str, present: bool) {
+        let mut world = self.world();
+        world.tools.retain(|t| t != name);
+        if present {
+            world.tools.push(name.into());
+        }
+    }
+
+    /// A power cut: mounts, loop devices, sockets and processes go, files stay.
+    pub fn reboot(&self) {
+        let now = self.now();
+        let mut world = self.world();
+        let running: Vec<String> = world.containers.keys().cloned().collect();
+        for id in running {
+            world.end_container(&id, 137, Some("container shim was killed"), now);
+        }
+        world.loops.clear();
+        world.locks.clear();
+        world.sockets = net::Sockets::default();
+        world.tree.reboot();
+    }
+}

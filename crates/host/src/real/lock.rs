@@ -1,0 +1,47 @@
+//! Locks between processes, and between handles of one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::disk::FILE_MODE;
+use crate::disk::Lock;
+
+/// How often the file may be replaced by another one while it is being locked.
+const TRIES: u32 = 16;
+
+struct Held(File);
+
+impl Drop for Held {
+    /// Said aloud: a child between fork and exec has the file open, and would keep the lock for a moment.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+pub(super) fn take(path: &Path) -> io::Result<Lock> {
+    for _ in 0..TRIES {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let held = Held(file);
+        if is_at(&held.0, path)? {
+            return Ok(Lock::new(held));
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Whether a locked file still is the one that others will find; a removed one excludes nobody.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (metadata.dev(), metadata.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
