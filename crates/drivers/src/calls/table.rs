@@ -51,7 +51,8 @@ rpcs! {
     Identity Single { GetPluginInfo GetPluginCapabilities Probe }
     Controller Single {
         CreateVolume DeleteVolume ControllerPublishVolume ControllerUnpublishVolume
-        ValidateVolumeCapabilities ListVolumes GetCapacity ControllerGetCapabilities
+        ValidateVolumeCapabilities ListVolumes ControllerListVolumeHealth ControllerGetVolumeHealth
+        GetCapacity ControllerGetCapabilities
         CreateSnapshot DeleteSnapshot ListSnapshots GetSnapshot
         ControllerExpandVolume ControllerGetVolume ControllerModifyVolume
     }
@@ -62,7 +63,8 @@ rpcs! {
     SnapshotMetadata Stream { GetMetadataAllocated GetMetadataDelta }
     Node Single {
         NodeStageVolume NodeUnstageVolume NodePublishVolume NodeUnpublishVolume
-        NodeGetVolumeStats NodeExpandVolume NodeGetCapabilities NodeGetInfo
+        NodeGetVolumeStats NodeGetVolumeHealth NodeGetStorageHealth NodeExpandVolume
+        NodeGetCapabilities NodeGetInfo
     }
 }
 
