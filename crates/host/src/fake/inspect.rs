@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::tree::FsId;
 use super::{FakeHost, loops, mounts, net};
 use crate::Clock;
 use crate::containers::State;
@@ -65,6 +66,14 @@ impl FakeHost {
         let Ok(ino) = tree.file(image).map(|file| file.ino) else { return };
         if let Some(image) = tree.images.get_mut(&ino) {
             image.errors = errors;
+        }
+    }
+
+    /// Lets the mounted filesystem in an image refuse writes until it is mounted anew: its answer to an error.
+    pub fn fail_filesystem(&self, image: &Path) {
+        let tree = &mut self.world().tree;
+        if let Ok(ino) = tree.file(image).map(|file| file.ino) {
+            tree.table.fail(FsId::Image(ino));
         }
     }
 

@@ -48,7 +48,10 @@ pub const ALL: [Rpc; 38] = [
     rpc("/csi.v1.Controller/ControllerGetVolumeHealth", &[(1, Id), (2, Map)]),
     rpc("/csi.v1.Controller/GetCapacity", &[(1, Capabilities), (2, Map), (3, Topology)]),
     rpc("/csi.v1.Controller/ControllerGetCapabilities", &[]),
-    rpc("/csi.v1.Controller/CreateSnapshot", &[(1, Id), (2, SnapshotId), (3, Map), (4, Map), (5, Requirement)]),
+    rpc(
+        "/csi.v1.Controller/CreateSnapshot",
+        &[(1, Id), (2, SnapshotId), (3, Map), (4, Map), (5, Requirement)],
+    ),
     rpc("/csi.v1.Controller/DeleteSnapshot", &[(1, SnapshotId), (2, Map)]),
     rpc("/csi.v1.Controller/ListSnapshots", &[(1, Number), (2, Token), (3, Id), (4, SnapshotId), (5, Map)]),
     rpc("/csi.v1.Controller/GetSnapshot", &[(1, SnapshotId), (2, Map)]),
