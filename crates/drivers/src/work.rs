@@ -8,7 +8,7 @@ use tonic::{Response, Status};
 use crate::calls::{Calls, about};
 use crate::error::{VolumeError, chain};
 use crate::id::Key;
-use crate::inflight::InFlight;
+use crate::inflight::{InFlight, Watch};
 use crate::metrics::Operations;
 
 pub struct Work {
@@ -40,6 +40,11 @@ impl Work {
         let done = work.await;
         drop(guard);
         Ok(Response::new(done.inspect_err(report)?))
+    }
+
+    /// Looks at a thing beside operations; nothing while one works on it.
+    pub fn watch(&self, key: Key) -> Option<Watch> {
+        self.in_flight.watch(key)
     }
 
     /// Waits for operations whose callers have gone.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::TOPOLOGY_KEY;
+use super::dialect::Dialect;
 use super::record::Segments;
 
 /// A node id becomes a topology value, which CSI limits to this many characters.
@@ -20,6 +21,7 @@ pub struct LocalConfig {
     pub max_volumes: u32,
     /// `HOST:PORT` that serves metrics; none serves none.
     pub metrics: Option<String>,
+    pub dialect: Dialect,
 }
 
 /// A node as callers see it.
@@ -61,7 +63,14 @@ impl LocalConfig {
         if !pool.is_absolute() {
             return Err(ConfigError::Pool(pool));
         }
-        Ok(Self { pool, node, others: Vec::new(), max_volumes: 0, metrics: None })
+        Ok(Self {
+            pool,
+            node,
+            others: Vec::new(),
+            max_volumes: 0,
+            metrics: None,
+            dialect: Dialect::default(),
+        })
     }
 
     /// Every node of this machine, the instance's own first.

@@ -8,7 +8,7 @@ use bowline_proto::csi::v1::{self as csi, ControllerServiceCapability};
 use tonic::{Request, Response, Status};
 
 use super::driver::Driver;
-use super::{attach, list, parse, provision, validate};
+use super::{attach, health, list, parse, provision, validate};
 
 pub struct ControllerService(pub Arc<Driver>);
 
@@ -44,7 +44,8 @@ impl Controller for ControllerService {
         };
         let (driver, volume) = (self.0.clone(), id.clone());
         let work = async move {
-            provision::delete(&driver, volume).await?;
+            provision::delete(&driver, volume.clone()).await?;
+            driver.health.forget(&volume);
             Ok(csi::DeleteVolumeResponse {})
         };
         self.0.exclusive(&id, work).await
@@ -94,7 +95,7 @@ impl Controller for ControllerService {
         &self,
         r: Request<csi::ControllerGetVolumeRequest>,
     ) -> Answer<csi::ControllerGetVolumeResponse> {
-        Ok(Response::new(list::one(&self.0, r.get_ref())?))
+        Ok(Response::new(list::one(&self.0, r.get_ref()).await?))
     }
 
     async fn get_capacity(&self, r: Request<csi::GetCapacityRequest>) -> Answer<csi::GetCapacityResponse> {
@@ -107,8 +108,25 @@ impl Controller for ControllerService {
     ) -> Answer<csi::ControllerGetCapabilitiesResponse> {
         let capability =
             |c: rpc::Type| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: c.into() })) };
-        let capabilities = CAPABILITIES.into_iter().map(capability).collect();
+        let all = CAPABILITIES.iter().chain(self.0.config.dialect.controller());
+        let capabilities = all.copied().map(capability).collect();
         Ok(Response::new(csi::ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn controller_list_volume_health(
+        &self,
+        r: Request<csi::ControllerListVolumeHealthRequest>,
+    ) -> Answer<csi::ControllerListVolumeHealthResponse> {
+        self.0.config.dialect.check_1_13()?;
+        Ok(Response::new(health::list(&self.0, r.get_ref())?))
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        r: Request<csi::ControllerGetVolumeHealthRequest>,
+    ) -> Answer<csi::ControllerGetVolumeHealthResponse> {
+        self.0.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_volume(&self.0, r.get_ref()).await?))
     }
 
     async fn create_snapshot(

@@ -7,6 +7,7 @@ use tonic::{Response, Status};
 
 use super::NAME;
 use super::config::LocalConfig;
+use super::health;
 use super::pool::Pool;
 use crate::error::VolumeError;
 use crate::id::VolumeId;
@@ -19,12 +20,16 @@ pub struct Driver {
     /// Held from counting a node's volumes to recording one more.
     pub attaching: tokio::sync::Mutex<()>,
     pub work: Work,
+    pub health: health::Memory,
 }
 
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        Ok(Arc::new(Self { host, config, pool, attaching: Default::default(), work: Work::new(NAME) }))
+        let (work, health) = (Work::new(NAME), health::Memory::default());
+        let driver = Self { host, config, pool, attaching: Default::default(), work, health };
+        health::begin(&driver).await;
+        Ok(Arc::new(driver))
     }
 
     /// Runs one operation on a volume.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::config::{ConfigError, LocalConfig, NamedNode, segment};
+use super::dialect::Dialect;
 use super::record::Segments;
 
 const SCHEME: &str = "unix://";
@@ -32,6 +33,9 @@ pub struct LocalFlags {
     /// Serve Prometheus metrics at `/metrics` and a health check at `/healthz`; off unless given
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics_address: Option<String>,
+    /// Speak CSI 1.13: health RPCs instead of volume conditions
+    #[arg(long = "csi-1-13")]
+    pub csi_1_13: bool,
 }
 
 impl LocalFlags {
@@ -39,6 +43,7 @@ impl LocalFlags {
         let mut config = LocalConfig::new(self.pool.clone(), self.node_id.clone())?;
         config.max_volumes = self.max_volumes_per_node;
         config.metrics = self.metrics_address.clone();
+        config.dialect = if self.csi_1_13 { Dialect::V1_13 } else { Dialect::V1_12 };
         config.others = self.known_node.iter().map(|text| known_node(text)).collect::<Result<_, _>>()?;
         if !self.topology.is_empty() {
             config.share_topology(&Segments::from_iter(self.topology.iter().cloned()));

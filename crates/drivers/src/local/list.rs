@@ -4,6 +4,7 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_response};
 
 use super::driver::Driver;
+use super::health;
 use super::parse;
 use super::record::{Phase, VolumeRecord};
 use crate::calls::about;
@@ -12,7 +13,7 @@ use crate::id::VolumeId;
 
 /// Most entries of one answer, whatever was asked: at about half a kilobyte each they stay well below the
 /// 4 MiB a gRPC client accepts.
-const PAGE_MAX: usize = 5_000;
+pub const PAGE_MAX: usize = 5_000;
 
 /// Tokens name the last id of a page, so entries that come or go between two pages shift no others.
 pub fn page(
@@ -23,14 +24,18 @@ pub fn page(
     let last = parse::page_token(&request.starting_token)?;
     let (volumes, more) =
         driver.pool.volumes.page(last.as_ref(), count, |_, record| record.phase != Phase::Deleting);
+    let conditions = driver.config.dialect.has_conditions().then(|| driver.health.adverse());
+    let condition = |id| {
+        conditions.as_ref().map(|adverse| health::condition(adverse.get(id).map_or(&[], |findings| findings)))
+    };
     let next = volumes.last().filter(|_| more).map(|(id, _)| parse::format_page_token(id));
     Ok(csi::ListVolumesResponse {
-        entries: volumes.iter().map(|(id, record)| entry(id, record)).collect(),
+        entries: volumes.iter().map(|(id, record)| entry(id, record, condition(id))).collect(),
         next_token: next.unwrap_or_default(),
     })
 }
 
-pub fn one(
+pub async fn one(
     driver: &Driver,
     request: &csi::ControllerGetVolumeRequest,
 ) -> Result<csi::ControllerGetVolumeResponse, VolumeError> {
@@ -39,7 +44,10 @@ pub fn one(
     let record = driver.pool.ready(&id)?;
     let status = controller_get_volume_response::VolumeStatus {
         published_node_ids: nodes(&record),
-        ..Default::default()
+        volume_condition: match driver.config.dialect.has_conditions() {
+            true => Some(health::condition(&health::of(driver, &id).await?)),
+            false => None,
+        },
     };
     Ok(csi::ControllerGetVolumeResponse { volume: Some(volume(&id, &record)), status: Some(status) })
 }
@@ -53,9 +61,13 @@ pub fn volume(id: &VolumeId, record: &VolumeRecord) -> csi::Volume {
     }
 }
 
-fn entry(id: &VolumeId, record: &VolumeRecord) -> list_volumes_response::Entry {
-    let status =
-        list_volumes_response::VolumeStatus { published_node_ids: nodes(record), ..Default::default() };
+fn entry(
+    id: &VolumeId,
+    record: &VolumeRecord,
+    volume_condition: Option<csi::VolumeCondition>,
+) -> list_volumes_response::Entry {
+    let published_node_ids = nodes(record);
+    let status = list_volumes_response::VolumeStatus { published_node_ids, volume_condition };
     list_volumes_response::Entry { volume: Some(volume(id, record)), status: Some(status) }
 }
 

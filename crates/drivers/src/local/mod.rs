@@ -16,8 +16,10 @@
 mod attach;
 mod config;
 mod controller;
+mod dialect;
 mod driver;
 mod flags;
+mod health;
 mod identity;
 mod list;
 mod mounts;
@@ -36,6 +38,7 @@ mod validate;
 mod vitals;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};
+pub use dialect::Dialect;
 pub use flags::{Endpoint, LocalFlags};
 pub use serve::{RunError, run};
 

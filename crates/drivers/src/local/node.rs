@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::config::NamedNode;
 use super::driver::Driver;
-use super::{parse, stage, target};
+use super::{health, parse, stage, target};
 
 pub struct NodeService {
     pub driver: Arc<Driver>,
@@ -31,8 +31,10 @@ impl Node for NodeService {
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();
         let work = async move {
-            stage::stage(&driver, &node, want).await?;
-            Ok(csi::NodeStageVolumeResponse {})
+            let volume = want.id.clone();
+            let staged = stage::stage(&driver, &node, want).await;
+            health::refresh(&driver, &volume).await;
+            staged.map(|()| csi::NodeStageVolumeResponse {})
         };
         self.driver.exclusive(&id, work).await
     }
@@ -45,7 +47,9 @@ impl Node for NodeService {
         let (driver, id) = (self.driver.clone(), want.key());
         let node = self.node.clone();
         let work = async move {
+            let volume = want.key();
             stage::unstage(&driver, &node, want).await?;
+            health::refresh(&driver, &volume).await;
             Ok(csi::NodeUnstageVolumeResponse {})
         };
         self.driver.exclusive(&id, work).await
@@ -85,6 +89,22 @@ impl Node for NodeService {
         Err(Status::unimplemented("statistics"))
     }
 
+    async fn node_get_volume_health(
+        &self,
+        r: Request<csi::NodeGetVolumeHealthRequest>,
+    ) -> Answer<csi::NodeGetVolumeHealthResponse> {
+        self.driver.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_node(&self.driver, r.get_ref()).await?))
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        _: Request<csi::NodeGetStorageHealthRequest>,
+    ) -> Answer<csi::NodeGetStorageHealthResponse> {
+        self.driver.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_storage(&self.driver).await))
+    }
+
     async fn node_expand_volume(
         &self,
         _: Request<csi::NodeExpandVolumeRequest>,
@@ -98,7 +118,8 @@ impl Node for NodeService {
     ) -> Answer<csi::NodeGetCapabilitiesResponse> {
         let capability =
             |c: rpc::Type| NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: c.into() })) };
-        let capabilities = CAPABILITIES.into_iter().map(capability).collect();
+        let all = CAPABILITIES.iter().chain(self.driver.config.dialect.node());
+        let capabilities = all.copied().map(capability).collect();
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
     }
 

@@ -12,7 +12,7 @@ use super::plan::{self, FirstUse, Stage};
 use super::record::{Contents, Staging, VolumeRecord};
 use super::target;
 use crate::capability::{AccessType, FsType, MountFlags};
-use crate::error::{During, VolumeError};
+use crate::error::{During, VolumeError, chain};
 use crate::id::VolumeId;
 
 type Result<T> = std::result::Result<T, VolumeError>;
@@ -52,7 +52,7 @@ async fn stage_block(
     let shared = plan::elsewhere(have, seen, &node.id).next().is_some();
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
         // Left by a crash; it may have been attached with the other writability.
-        driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(driver, id, device).await?;
         driver.point("local.node-stage.block.after-detach");
     }
     let contents = match have.contents {
@@ -166,7 +166,7 @@ impl Mounting<'_> {
 
     /// Swaps a half-formatted image for an empty one, so that mkfs meets an empty device, as it insists on.
     async fn begin_again(&self, record: &VolumeRecord, device: &Path) -> Result<PathBuf> {
-        self.driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(self.driver, self.id, device).await?;
         self.driver.point("local.node-stage.before-renew");
         self.driver.pool.renew_image(self.id, record.capacity).await?;
         self.driver.point("local.node-stage.after-renew");
@@ -213,8 +213,9 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.point("local.node-unstage.before-detach");
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
-        driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(driver, &id, device).await?;
     }
+    driver.health.release(&id);
     driver.point("local.node-unstage.after-detach");
     Ok(())
 }
@@ -226,13 +227,20 @@ async fn release(driver: &Driver, id: &VolumeId) {
     if seen.uses_besides(Path::new("")).next().is_some() {
         return;
     }
-    if let Err(error) = driver.host.kernel.loop_detach(device).await {
-        tracing::warn!(%error, "loop device stays attached after a failed staging");
+    if let Err(error) = detach(driver, id, device).await {
+        tracing::warn!(error = chain(&error), "loop device stays attached after a failed staging");
     }
 }
 
 async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathBuf> {
     driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await.during("attach loop device")
+}
+
+/// Takes the device away, and notes that it has not vanished by itself.
+async fn detach(driver: &Driver, id: &VolumeId, device: &Path) -> Result<()> {
+    driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+    driver.health.release(id);
+    Ok(())
 }
 
 /// Writes a record only when it changed: staging again after the first time costs no disk sync.

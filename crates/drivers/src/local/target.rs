@@ -73,7 +73,10 @@ pub async fn unmount_all(driver: &Driver, seen: &Seen, path: &Path) -> Result<()
     for _ in 0..STACK_MAX {
         match kernel.mount_at(path).await.during("look for a mount")? {
             None => return Ok(()),
-            Some(mount) if seen.owner(&mount) == Owner::Foreign => return Err(foreign(path)),
+            // A device that vanished must not keep its targets from going: the file is all that is left of it.
+            Some(mount) if seen.owner(&mount) == Owner::Foreign && !seen.is_stale_device(&mount) => {
+                return Err(foreign(path));
+            }
             Some(_) => kernel.unmount(path).await.during("unmount")?,
         }
         driver.point("local.unmount.after");

@@ -16,6 +16,11 @@ impl Vitals for Driver {
         let gauge = |name, help, value| Gauge { name, help, value };
         let mut gauges = vec![
             gauge("bowline_local_volumes", "Volumes in the pool.", count(volumes.len())),
+            gauge(
+                "bowline_local_abnormal_volumes",
+                "Volumes that something adverse is known of.",
+                count(self.health.adverse().len()),
+            ),
             gauge("bowline_local_snapshots", "Snapshots in the pool.", count(snapshots)),
             gauge("bowline_local_pool_promised_bytes", "Bytes that volumes may come to use.", promised),
         ];

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use bowline_drivers::local::{LocalConfig, run};
+use bowline_drivers::local::{Dialect, LocalConfig, run};
 use bowline_host::real::{RealConfig, host};
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::controller_client::ControllerClient;
@@ -41,6 +41,17 @@ impl Scratch {
         self.0.path().join(name)
     }
 
+    pub fn image(&self) -> PathBuf {
+        self.path("pool/volumes").join(VOLUME).join("disk.img")
+    }
+
+    /// Loop devices over the image, as the kernel's own tool finds them.
+    pub fn devices(&self) -> Vec<String> {
+        let attached = std::process::Command::new("losetup").arg("-j").arg(self.image()).output();
+        let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        attached.lines().filter_map(|line| line.split(':').next()).map(String::from).collect()
+    }
+
     /// Neither mounts, loop devices nor files of this directory are left.
     pub fn assert_clean(&self) {
         let here = self.0.path().to_string_lossy().into_owned();
@@ -66,10 +77,7 @@ impl Drop for Scratch {
             let target = line.split(' ').nth(4).unwrap_or_default().to_owned();
             let _ = std::process::Command::new("umount").arg(target).status();
         }
-        let image = self.path("pool/volumes").join(VOLUME).join("disk.img");
-        let attached = std::process::Command::new("losetup").arg("-j").arg(image).output();
-        let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        for device in attached.lines().filter_map(|line| line.split(':').next()) {
+        for device in self.devices() {
             let _ = std::process::Command::new("losetup").arg("-d").arg(device).status();
         }
     }
@@ -77,9 +85,14 @@ impl Drop for Scratch {
 
 /// Runs the driver in this process.
 pub async fn serve(scratch: &Scratch) -> (JoinHandle<()>, CancellationToken) {
+    serve_in(scratch, Dialect::V1_12).await
+}
+
+pub async fn serve_in(scratch: &Scratch, dialect: Dialect) -> (JoinHandle<()>, CancellationToken) {
     let stop = CancellationToken::new();
     let (token, socket) = (stop.clone(), scratch.path("csi.sock"));
     let config = LocalConfig::new(scratch.path("pool"), NODE.into()).unwrap();
+    let config = LocalConfig { dialect, ..config };
     let host = host(RealConfig::new(scratch.path("state"))).unwrap();
     let task = tokio::spawn(async move { run(host, config, &socket, token).await.unwrap() });
     wait_for(&scratch.path("csi.sock")).await;
@@ -202,6 +215,13 @@ impl Caller {
         let target_path = text(&self.target);
         let request = csi::NodeUnpublishVolumeRequest { volume_id: VOLUME.into(), target_path };
         self.node().node_unpublish_volume(request).await.map(drop)
+    }
+
+    /// Reasons for which the node calls the volume unwell.
+    pub async fn ailments(&self) -> Vec<String> {
+        let request = csi::NodeGetVolumeHealthRequest { volume_id: VOLUME.into(), ..Default::default() };
+        let health = self.node().node_get_volume_health(request).await.unwrap().into_inner().volume_health;
+        health.unwrap().health_statuses.into_iter().map(|entry| entry.reason).collect()
     }
 
     pub async fn set_up(&self) -> Answer {

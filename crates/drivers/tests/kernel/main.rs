@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
 
 mod crash;
+mod health;
 mod journey;
 
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;

@@ -102,6 +102,13 @@ impl FakeHost {
         self.world().faults.entry(operation.into()).or_default().push_back(errno);
     }
 
+    /// Operations with a planned failure that has not come to pass. A name that no operation has stays here for
+    /// ever, so a test that asks can neither misspell one nor plan what nothing checks.
+    pub fn planned(&self) -> Vec<String> {
+        let world = self.world();
+        world.faults.iter().filter(|(_, left)| !left.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Takes a program away, or gives it back.
     pub fn set_tool(&self, name: &str, present: bool) {
         let mut world = self.world();

@@ -263,7 +263,7 @@ async fn what_is_not_offered_is_unimplemented() {
     ];
     assert_eq!(codes, [Code::Unimplemented; 8]);
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 7);
+    assert_eq!(all.into_inner().capabilities.len(), 8);
     let all = node.node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
     assert_eq!(all.into_inner().capabilities.len(), 2);
 }

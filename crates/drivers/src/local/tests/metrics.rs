@@ -53,6 +53,7 @@ async fn the_page_tells_of_calls_and_pool() {
         count("Controller/DeleteVolume", "InvalidArgument", 1),
         count("Controller/ControllerPublishVolume", "NotFound", 1),
         "# TYPE bowline_local_volumes gauge\nbowline_local_volumes 2\n".into(),
+        "bowline_local_abnormal_volumes 0\n".into(),
         "bowline_local_snapshots 0\n".into(),
         format!("bowline_local_pool_promised_bytes {}\n", 128 << 20),
         format!("bowline_local_pool_total_bytes {}\n", space.total),

@@ -9,6 +9,7 @@ mod delete;
 mod doors;
 mod formatting;
 mod fuzz;
+mod health;
 mod lost_answers;
 mod metrics;
 mod nodes;
