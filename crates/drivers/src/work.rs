@@ -1,9 +1,10 @@
-//! Operations on things, one at a time.
+//! Operations that end, whatever becomes of their callers.
 
 use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
+use tracing::Instrument;
 
 use crate::calls::{Calls, about};
 use crate::error::{VolumeError, chain};
@@ -24,22 +25,29 @@ impl Work {
         Self { in_flight: InFlight::default(), tasks: TaskTracker::new(), operations }
     }
 
-    /// The layer for every server of this driver: what it lets in ends, whatever becomes of the caller.
+    /// The layer for every server of this driver: spans and metrics.
     pub fn calls(&self) -> Calls {
         Calls::new(self.tasks.clone(), self.operations.clone())
     }
 
-    /// Runs one operation while nothing else touches `keys`.
-    pub async fn exclusive<T>(
+    /// Runs one operation to its end while nothing else touches `keys`, in the span of the call.
+    ///
+    /// The server drops a handler when its client resets the stream or runs out of time. A mount half done and a
+    /// free guard would follow, so the work and the guard live in a task of their own.
+    pub async fn exclusive<T: Send + 'static>(
         &self,
         keys: Vec<Key>,
-        work: impl Future<Output = Result<T, VolumeError>>,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         keys.iter().for_each(about);
         let guard = self.in_flight.enter(keys)?;
-        let done = work.await;
-        drop(guard);
-        Ok(Response::new(done.inspect_err(report)?))
+        let task = async move {
+            let done = work.await;
+            drop(guard);
+            done.inspect_err(report)
+        };
+        let done = self.tasks.spawn(task.in_current_span()).await.unwrap_or(Err(VolumeError::Lost));
+        Ok(Response::new(done?))
     }
 
     /// Looks at a thing beside operations; nothing while one works on it.

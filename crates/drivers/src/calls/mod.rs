@@ -1,8 +1,8 @@
 //! Around every RPC: its span, its end, and how long it took.
 //!
-//! The server drops a handler when its client resets the stream or runs out of time. A mount half done and a
-//! free guard would follow, so each call runs in a task of its own: it ends, it is counted with the code it
-//! really ended with, and shutting down waits for it.
+//! The server drops a handler when its client resets the stream or runs out of time. Each call runs in a task of
+//! its own, so that it is counted when it ends, once, with the code that it really ended with. What must not be cut
+//! short does not rely on this layer: see `work`.
 
 mod observation;
 mod stream;

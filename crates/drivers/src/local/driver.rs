@@ -32,11 +32,11 @@ impl Driver {
         Ok(Arc::new(driver))
     }
 
-    /// Runs one operation on a volume.
-    pub async fn exclusive<T>(
+    /// Runs one operation on a volume to its end.
+    pub async fn exclusive<T: Send + 'static>(
         &self,
         id: &VolumeId,
-        work: impl Future<Output = Result<T, VolumeError>>,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         self.work.exclusive(vec![id.key()], work).await
     }
