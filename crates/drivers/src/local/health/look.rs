@@ -1,5 +1,6 @@
 //! One look at a volume.
 
+use std::io;
 use std::path::Path;
 
 use bowline_host::disk::Kind;
@@ -27,11 +28,14 @@ pub async fn image(driver: &Driver, id: &VolumeId, record: &VolumeRecord) -> Res
         return Ok(Image::Unfinished);
     }
     let (disk, path) = (&driver.host.disk, driver.pool.image(id));
+    let error = match disk.length(&path).await {
+        Ok(bytes) => return Ok(Image::Bytes(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Image::Missing),
+        Err(error) => error,
+    };
     match disk.kind(&path).await.during("look for an image")? {
-        Some(Kind::File) => disk.length(&path).await.during("measure image").map(Image::Bytes),
-        Some(Kind::Dir | Kind::Symlink | Kind::Socket | Kind::BlockDevice | Kind::Other) | None => {
-            Ok(Image::Missing)
-        }
+        Some(Kind::Dir | Kind::Socket | Kind::BlockDevice | Kind::Other) => Ok(Image::Missing),
+        Some(Kind::File | Kind::Symlink) | None => Err(error).during("measure image"),
     }
 }
 

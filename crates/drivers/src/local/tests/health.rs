@@ -172,6 +172,9 @@ async fn a_missing_image_is_data_loss() {
     let world = world.restart().await;
     assert_eq!(listed(&world).await, ["v"], "seen at start");
 
+    world.host.disk.create_dir_all(&world.image("v"), 0o755).await.unwrap();
+    assert_eq!(look(&world, "v").await.unwrap(), found(DataLoss, "ImageMissing"), "a directory is no image");
+    world.host.disk.remove_dir(&world.image("v")).await.unwrap();
     world.host.disk.create_sparse(&world.image("v"), 1 << 20).await.unwrap();
     assert_eq!(look(&world, "v").await.unwrap(), found(DataLoss, "ImageTruncated"));
     let world = world.restart().await;
@@ -271,14 +274,14 @@ async fn a_read_only_mount_is_well() {
 async fn a_failed_look_changes_nothing() {
     let world = World::with(healthy()).await;
     world.staged("v", mount()).await;
-    for call in ["kind", "loop_of", "mount_at", "filesystem_errors"] {
+    for call in ["length", "loop_of", "mount_at", "filesystem_errors"] {
         world.machine.fail_next(call, EIO);
         assert_eq!(code(&look(&world, "v").await), Code::Internal, "{call}");
         assert_eq!(listed(&world).await, Vec::<String>::new(), "{call}");
     }
     world.machine.set_errors(&world.image("v"), 1);
     look(&world, "v").await.unwrap();
-    for call in ["kind", "loop_of", "mount_at", "filesystem_errors"] {
+    for call in ["length", "loop_of", "mount_at", "filesystem_errors"] {
         world.machine.fail_next(call, EIO);
         assert_eq!(code(&look(&world, "v").await), Code::Internal, "{call}");
         assert_eq!(listed(&world).await, ["v"], "{call}");
@@ -329,7 +332,7 @@ async fn lists_do_not_look() {
     for name in ["a", "b", "c"] {
         world.create(name).await.unwrap();
     }
-    let calls = ["kind", "length", "list", "loop_of", "loops", "mount_at", "mounts", "read", "space"];
+    let calls = ["length", "list", "loop_of", "loops", "mount_at", "mounts", "read", "space"];
     for call in calls {
         world.machine.fail_next(call, EIO);
     }
@@ -338,7 +341,7 @@ async fn lists_do_not_look() {
     // A look does make them: the first one meets its failure.
     let request = csi::ControllerGetVolumeRequest { volume_id: "a".into() };
     assert_eq!(code(&world.controller().controller_get_volume(request).await), Code::Internal);
-    assert_eq!(world.machine.planned(), calls[1..], "`kind` comes first");
+    assert_eq!(world.machine.planned(), calls[1..], "`length` comes first");
 }
 
 #[tokio::test(start_paused = true)]
