@@ -35,7 +35,7 @@ pub async fn begin(driver: &Driver) {
 
 /// Images in the pool that have a loop device, spelled as the pool spells them.
 async fn attached(driver: &Driver) -> Result<BTreeSet<PathBuf>> {
-    let root = driver.pool.volumes.root();
+    let root = &driver.config.pool;
     // The kernel knows images by their path without links.
     let real = driver.host.disk.canonical(root).await.during("resolve pool directory")?;
     let loops = driver.host.kernel.loops().await.during("list loop devices")?;
