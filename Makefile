@@ -4,8 +4,10 @@ CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
+CSI_SANITY_VERSION := v5.6.0
+CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
 
-.PHONY: help demo test check tidy bench clean tools
+.PHONY: help demo test sanity check tidy bench clean tools
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -14,9 +16,12 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 	$(CARGO) build --package bowline
 	$(TARGET_DIR)/debug/bowline demo
 
-test: tools $(KUBECTL) ## Set up, check and test everything
+test: tools $(KUBECTL) $(CSI_SANITY) ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --workspace
+
+sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
+	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
 check: ## Format, clippy with warnings denied, tidy
 	$(CARGO) fmt --all --check
@@ -42,3 +47,7 @@ tools: ## Filesystem tools that the local driver runs
 # A current kubectl, built from its Go module: the client our API server must satisfy.
 $(KUBECTL): tests/peers/go.mod tests/peers/kubectl/main.go
 	scripts/build-kubectl $(KUBECTL_VERSION) $(abspath $@)
+
+# Upstream's own checks of a CSI driver.
+$(CSI_SANITY): tests/peers/csi-sanity/go.mod
+	scripts/build-csi-sanity $(CSI_SANITY_VERSION) $(abspath $@)

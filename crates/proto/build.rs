@@ -21,6 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_client(true)
         .build_server(true)
+        // What a service does not implement is UNIMPLEMENTED, as the specification wants it.
+        .generate_default_stubs(true)
         .btree_map(".")
         .skip_debug(secret_messages(&fds))
         .compile_fds(fds)?;

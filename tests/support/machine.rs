@@ -29,6 +29,11 @@ fn loops(root: &Path) -> Vec<(String, String)> {
 pub fn clean_below(root: &Path) {
     let pattern = root.to_string_lossy().into_owned();
     let _ = Command::new("pkill").args(["-9", "-f", &pattern]).status();
+    release_below(root);
+}
+
+/// Takes mounts and loop devices away that a failed test left.
+pub fn release_below(root: &Path) {
     for target in mounts_below(root).into_iter().rev() {
         let _ = Command::new("umount").args(["-l", &target]).status();
     }

@@ -1,8 +1,9 @@
 //! A real `bowline up` in a scratch directory, driven from outside like any cluster.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 pub mod cluster;
+pub mod ginkgo;
 pub mod machine;
 pub mod objects;
 

@@ -100,6 +100,16 @@ pub struct Key {
     id: String,
 }
 
+impl Key {
+    pub fn noun(&self) -> &'static str {
+        self.noun
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.noun, self.id)

@@ -9,8 +9,16 @@ use crate::id::Key;
 /// What operations are working on: how many share it, or none if one has it alone.
 #[derive(Clone, Default)]
 pub struct InFlight {
-    held: Arc<Mutex<BTreeMap<Key, Sharers>>>,
+    state: Arc<Mutex<State>>,
     barred: Arc<BTreeMap<Key, String>>,
+}
+
+#[derive(Default)]
+struct State {
+    held: BTreeMap<Key, Sharers>,
+    /// Those who look on, by number: at what, and whether an operation has begun there since.
+    watching: BTreeMap<u64, (Key, bool)>,
+    next: u64,
 }
 
 /// Zero stands for one that has it alone.
@@ -19,6 +27,12 @@ type Sharers = usize;
 /// Permission to work on some things, given back when dropped.
 pub struct Guard {
     keys: Vec<Key>,
+    all: InFlight,
+}
+
+/// Somebody looks at a thing without keeping operations from it.
+pub struct Watch {
+    number: u64,
     all: InFlight,
 }
 
@@ -41,13 +55,15 @@ impl InFlight {
         if let Some((what, why)) = all.find_map(|key| self.barred.get_key_value(key)) {
             return Err(VolumeError::Quarantined { what: what.clone(), why: why.clone() });
         }
-        let busy = self.with(|held| {
-            let taken = alone.iter().find(|key| held.contains_key(key));
-            let kept = shared.iter().find(|key| held.get(key) == Some(&0));
+        let busy = self.with(|state| {
+            let taken = alone.iter().find(|key| state.held.contains_key(key));
+            let kept = shared.iter().find(|key| state.held.get(key) == Some(&0));
             let busy = taken.or(kept).cloned();
             if busy.is_none() {
-                held.extend(alone.iter().map(|key| (key.clone(), 0)));
-                shared.iter().for_each(|key| *held.entry(key.clone()).or_default() += 1);
+                let concerned = state.watching.values_mut().filter(|(key, _)| alone.contains(key));
+                concerned.for_each(|(_, disturbed)| *disturbed = true);
+                state.held.extend(alone.iter().map(|key| (key.clone(), 0)));
+                shared.iter().for_each(|key| *state.held.entry(key.clone()).or_default() += 1);
             }
             busy
         });
@@ -55,18 +71,47 @@ impl InFlight {
         busy.map_or_else(|| Ok(Guard { keys, all: self.clone() }), |what| Err(VolumeError::Busy { what }))
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, Sharers>) -> T) -> T {
-        change(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Begins to look at a thing; nothing while an operation works on it, since what is seen then is half done.
+    pub fn watch(&self, key: Key) -> Option<Watch> {
+        self.with(|state| {
+            if state.held.get(&key) == Some(&0) {
+                return None;
+            }
+            let number = state.next;
+            state.next += 1;
+            state.watching.insert(number, (key, false));
+            Some(Watch { number, all: self.clone() })
+        })
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Watch {
+    /// Runs `then` if no operation has begun on the thing; none begins before it is through.
+    pub fn undisturbed<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        self.all.with(|state| match state.watching.get(&self.number) {
+            Some((_, false)) => Some(then()),
+            Some((_, true)) | None => None,
+        })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.all.with(|state| state.watching.remove(&self.number));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.all.with(|held| {
+        self.all.with(|state| {
             for key in &self.keys {
-                match held.get_mut(key) {
+                match state.held.get_mut(key) {
                     Some(sharers) if *sharers > 1 => *sharers -= 1,
-                    _ => _ = held.remove(key),
+                    _ => _ = state.held.remove(key),
                 }
             }
         });
@@ -129,5 +174,20 @@ mod tests {
         let _c = all.enter(key("c")).expect("nothing stays held after a refusal");
         drop(alone);
         all.enter_sharing(Vec::new(), key("s")).expect("free again");
+    }
+
+    #[test]
+    fn looking_neither_hinders_nor_trusts_operations() {
+        let all = InFlight::default();
+        let key = |name: &str| VolumeId::for_name(name).key();
+        let calm = all.watch(key("a")).expect("nobody works on it");
+        let disturbed = all.watch(key("b")).expect("nobody works on it");
+        let held = all.enter(vec![key("b")]).expect("looking hinders nobody");
+        assert!(all.watch(key("b")).is_none(), "what is being worked on is half done");
+        drop(held);
+        assert_eq!(calm.undisturbed(|| 1), Some(1));
+        assert_eq!(disturbed.undisturbed(|| 1), None, "even when the operation is over");
+        drop((calm, disturbed));
+        assert_eq!(all.with(|state| state.watching.len()), 0);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! What every driver needs stands here; what makes a volume of one kind stands in the driver's folder.
 
+mod calls;
 mod capability;
 mod capacity;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod fields;
 mod id;
 mod inflight;
 pub mod local;
+mod metrics;
 mod patience;
 mod place;
 mod quantity;

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
 use crate::error::VolumeError;
+use crate::metrics::MetricsError;
 
 /// Accept failures in a row after which the socket counts as broken.
 const FAILURES_MAX: u32 = 10;
@@ -24,6 +25,8 @@ pub enum RunError {
     Pool(#[source] VolumeError),
     #[error("listen on `{path}`")]
     Listen { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     #[error("serve the CSI socket")]
     Serve(#[from] tonic::transport::Error),
     #[error("socket stopped accepting connections")]

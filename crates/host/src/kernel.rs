@@ -16,6 +16,9 @@ pub struct Mount {
     pub options: Vec<String>,
     pub fs_type: String,
     pub source: String,
+    /// Whether the filesystem itself refuses writes, at every mount of it: asked for when it was mounted first, or
+    /// its own answer to an error.
+    pub filesystem_read_only: bool,
 }
 
 impl Mount {

@@ -1,6 +1,7 @@
-//! UNIX sockets, and the directory watch that finds them.
+//! UNIX sockets, the directory watch that finds them, and TCP for those who only look.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -31,6 +32,8 @@ pub trait Net: Send + Sync {
     /// still answers, is an error.
     async fn listen(&self, path: &Path) -> io::Result<Box<dyn Listener>>;
     async fn connect(&self, path: &Path) -> io::Result<BoxStream>;
+    /// Binds `HOST:PORT` and says which address that became; port 0 means any free one.
+    async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)>;
     /// Reports sockets appearing in and vanishing from a directory, which is created if missing.
     /// Names that start with a dot, and anything that is not a socket, are ignored.
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>>;

@@ -30,6 +30,9 @@ print_only! {
     csi::validate_volume_capabilities_response::Confirmed {}
     csi::ControllerModifyVolumeRequest { volume_id }
     csi::ControllerExpandVolumeRequest { volume_id, capacity_range }
+    csi::ControllerListVolumeHealthRequest { max_entries }
+    csi::ControllerGetVolumeHealthRequest { volume_id }
+    csi::NodeGetStorageHealthRequest {}
     csi::GetCapacityRequest { accessible_topology }
     csi::Volume { volume_id, capacity_bytes }
     csi::volume_capability::MountVolume { fs_type }

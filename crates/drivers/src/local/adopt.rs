@@ -84,6 +84,7 @@ mod tests {
             options: vec!["rw".into()],
             fs_type: fs_type.into(),
             source: source.into(),
+            filesystem_read_only: false,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::TOPOLOGY_KEY;
+use super::dialect::Dialect;
 use super::record::Segments;
 use crate::endpoint::BadEndpoint;
 use crate::quantity;
@@ -27,6 +28,9 @@ pub struct LocalConfig {
     pub capacity: Option<u64>,
     /// How many times the pool may be promised to volumes and snapshots in all; zero means no bound.
     pub over_provisioning: u32,
+    /// `HOST:PORT` that serves metrics; none serves none.
+    pub metrics: Option<String>,
+    pub dialect: Dialect,
 }
 
 /// A node as callers see it.
@@ -77,6 +81,8 @@ impl LocalConfig {
             max_volumes: 0,
             capacity: None,
             over_provisioning: OVER_PROVISIONING,
+            metrics: None,
+            dialect: Dialect::default(),
         })
     }
 

@@ -6,12 +6,11 @@ use bowline_proto::csi::v1::controller_server::Controller;
 use bowline_proto::csi::v1::controller_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, ControllerServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::driver::Driver;
 use super::expand::{self, ExpandVolume};
 use super::modify::{self, ModifyVolume};
-use super::{attach, list, parse, provision, snapshot, validate};
+use super::{attach, health, list, parse, provision, snapshot, validate};
 use crate::capacity::wire;
 
 pub struct ControllerService(pub Arc<Driver>);
@@ -41,13 +40,12 @@ impl Controller for ControllerService {
     async fn create_volume(&self, r: Request<csi::CreateVolumeRequest>) -> Answer<csi::CreateVolumeResponse> {
         let want = parse::create_volume(r.into_inner())?;
         let (driver, (alone, shared)) = (self.0.clone(), want.keys());
-        let span = info_span!("csi.CreateVolume", volume = %want.id);
         let work = async move {
             let id = want.id.clone();
             let record = provision::create(&driver, want).await?;
             Ok(csi::CreateVolumeResponse { volume: Some(list::volume(&id, &record)) })
         };
-        self.0.work.sharing(alone, shared, span, work).await
+        self.0.work.sharing(alone, shared, work).await
     }
 
     async fn delete_volume(&self, r: Request<csi::DeleteVolumeRequest>) -> Answer<csi::DeleteVolumeResponse> {
@@ -55,12 +53,12 @@ impl Controller for ControllerService {
             return Ok(Response::new(csi::DeleteVolumeResponse {}));
         };
         let (driver, volume) = (self.0.clone(), id.clone());
-        let span = info_span!("csi.DeleteVolume", volume = %id);
         let work = async move {
-            provision::delete(&driver, volume).await?;
+            provision::delete(&driver, volume.clone()).await?;
+            driver.health.forget(&volume);
             Ok(csi::DeleteVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn controller_publish_volume(
@@ -69,12 +67,11 @@ impl Controller for ControllerService {
     ) -> Answer<csi::ControllerPublishVolumeResponse> {
         let want = parse::publish_volume(r.get_ref())?;
         let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.ControllerPublishVolume", volume = %id);
         let work = async move {
             let publish_context = attach::publish(&driver, want).await?;
             Ok(csi::ControllerPublishVolumeResponse { publish_context })
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn controller_unpublish_volume(
@@ -86,15 +83,13 @@ impl Controller for ControllerService {
             return Ok(Response::new(csi::ControllerUnpublishVolumeResponse {}));
         };
         let (driver, volume) = (self.0.clone(), id.clone());
-        let span = info_span!("csi.ControllerUnpublishVolume", volume = %id);
         let work = async move {
             attach::unpublish(&driver, &volume, &request.node_id).await?;
             Ok(csi::ControllerUnpublishVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
-    #[tracing::instrument(name = "csi.ValidateVolumeCapabilities", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn validate_volume_capabilities(
         &self,
         r: Request<csi::ValidateVolumeCapabilitiesRequest>,
@@ -102,12 +97,10 @@ impl Controller for ControllerService {
         Ok(Response::new(validate::validate(&self.0, r.into_inner())?))
     }
 
-    #[tracing::instrument(name = "csi.ListVolumes", skip_all)]
     async fn list_volumes(&self, r: Request<csi::ListVolumesRequest>) -> Answer<csi::ListVolumesResponse> {
         Ok(Response::new(list::page(&self.0, r.get_ref())?))
     }
 
-    #[tracing::instrument(name = "csi.ControllerGetVolume", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn controller_get_volume(
         &self,
         r: Request<csi::ControllerGetVolumeRequest>,
@@ -115,20 +108,35 @@ impl Controller for ControllerService {
         Ok(Response::new(list::one(&self.0, r.get_ref()).await?))
     }
 
-    #[tracing::instrument(name = "csi.GetCapacity", skip_all)]
     async fn get_capacity(&self, r: Request<csi::GetCapacityRequest>) -> Answer<csi::GetCapacityResponse> {
         Ok(Response::new(validate::capacity(&self.0, r.into_inner()).await?))
     }
 
-    #[tracing::instrument(name = "csi.ControllerGetCapabilities", skip_all)]
     async fn controller_get_capabilities(
         &self,
         _: Request<csi::ControllerGetCapabilitiesRequest>,
     ) -> Answer<csi::ControllerGetCapabilitiesResponse> {
         let capability =
             |c: rpc::Type| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: c.into() })) };
-        let capabilities = CAPABILITIES.into_iter().map(capability).collect();
+        let all = CAPABILITIES.iter().chain(self.0.config.dialect.controller());
+        let capabilities = all.copied().map(capability).collect();
         Ok(Response::new(csi::ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn controller_list_volume_health(
+        &self,
+        r: Request<csi::ControllerListVolumeHealthRequest>,
+    ) -> Answer<csi::ControllerListVolumeHealthResponse> {
+        self.0.config.dialect.check_1_13()?;
+        Ok(Response::new(health::list(&self.0, r.get_ref())?))
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        r: Request<csi::ControllerGetVolumeHealthRequest>,
+    ) -> Answer<csi::ControllerGetVolumeHealthResponse> {
+        self.0.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_volume(&self.0, r.get_ref()).await?))
     }
 
     async fn create_snapshot(
@@ -137,13 +145,14 @@ impl Controller for ControllerService {
     ) -> Answer<csi::CreateSnapshotResponse> {
         let want = parse::snapshot::create_snapshot(r.into_inner())?;
         let (driver, keys) = (self.0.clone(), vec![want.id.key(), want.volume.key()]);
-        let span = info_span!("csi.CreateSnapshot", snapshot = %want.id, volume = %want.volume);
         let work = async move {
             let id = want.id.clone();
             let record = snapshot::create(&driver, want).await?;
-            Ok(csi::CreateSnapshotResponse { snapshot: Some(snapshot::list::snapshot(&id, &record)) })
+            Ok(csi::CreateSnapshotResponse {
+                snapshot: Some(snapshot::list::snapshot(&driver, &id, &record)),
+            })
         };
-        self.0.work.exclusive(keys, span, work).await
+        self.0.work.exclusive(keys, work).await
     }
 
     async fn delete_snapshot(
@@ -154,15 +163,13 @@ impl Controller for ControllerService {
             return Ok(Response::new(csi::DeleteSnapshotResponse {}));
         };
         let (driver, keys) = (self.0.clone(), vec![id.key()]);
-        let span = info_span!("csi.DeleteSnapshot", snapshot = %id);
         let work = async move {
             snapshot::delete(&driver, &id).await?;
             Ok(csi::DeleteSnapshotResponse {})
         };
-        self.0.work.exclusive(keys, span, work).await
+        self.0.work.exclusive(keys, work).await
     }
 
-    #[tracing::instrument(name = "csi.ListSnapshots", skip_all)]
     async fn list_snapshots(
         &self,
         r: Request<csi::ListSnapshotsRequest>,
@@ -170,7 +177,6 @@ impl Controller for ControllerService {
         Ok(Response::new(snapshot::list::page(&self.0, r.get_ref())?))
     }
 
-    #[tracing::instrument(name = "csi.GetSnapshot", skip_all, fields(snapshot = r.get_ref().snapshot_id))]
     async fn get_snapshot(&self, r: Request<csi::GetSnapshotRequest>) -> Answer<csi::GetSnapshotResponse> {
         Ok(Response::new(snapshot::list::one(&self.0, r.get_ref())?))
     }
@@ -181,12 +187,11 @@ impl Controller for ControllerService {
     ) -> Answer<csi::ControllerExpandVolumeResponse> {
         let want = ExpandVolume::parse(r.get_ref())?;
         let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.ControllerExpandVolume", volume = %id);
         let work = async move {
             let (size, node_expansion_required) = expand::expand(&driver, want).await?;
             Ok(csi::ControllerExpandVolumeResponse { capacity_bytes: wire(size), node_expansion_required })
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn controller_modify_volume(
@@ -195,11 +200,10 @@ impl Controller for ControllerService {
     ) -> Answer<csi::ControllerModifyVolumeResponse> {
         let want = ModifyVolume::parse(r.get_ref())?;
         let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.ControllerModifyVolume", volume = %id);
         let work = async move {
             modify::modify(&driver, want).await?;
             Ok(csi::ControllerModifyVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 }

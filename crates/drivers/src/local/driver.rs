@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bowline_host::Host;
 use tonic::{Response, Status};
-use tracing::Span;
 
+use super::NAME;
 use super::adopt::adopt;
 use super::aftermath;
 use super::config::LocalConfig;
 use super::fit;
+use super::health;
 use super::pool::Pool;
 use super::room::Reserved;
 use crate::error::VolumeError;
@@ -26,17 +27,19 @@ pub struct Driver {
     pub reserved: Reserved,
     pub patience: Patience,
     pub work: Work,
+    pub health: health::Memory,
 }
 
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
-        let work = Work::barring(pool.quarantined());
-        let (attaching, reserved, patience) = Default::default();
-        let driver = Self { host, config, pool, attaching, reserved, patience, work };
+        let work = Work::new(NAME, pool.quarantined());
+        let (attaching, reserved, patience, health) = Default::default();
+        let driver = Self { host, config, pool, attaching, reserved, patience, work, health };
         aftermath::settle(&driver).await;
         adopt(&driver).await;
         fit::all(&driver).await?;
+        health::begin(&driver).await;
         Ok(Arc::new(driver))
     }
 
@@ -44,10 +47,9 @@ impl Driver {
     pub async fn exclusive<T: Send + 'static>(
         &self,
         id: &VolumeId,
-        span: Span,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        self.work.exclusive(vec![id.key()], span, work).await
+        self.work.exclusive(vec![id.key()], work).await
     }
 
     /// Marks a gap between two effects.

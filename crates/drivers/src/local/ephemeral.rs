@@ -193,7 +193,7 @@ pub async fn unpublish(driver: &Driver, id: &VolumeId, have: &VolumeRecord, targ
     target::unmount_all(driver, &seen, target).await?;
     driver.point("local.ephemeral.before-detach");
     if let Some(device) = &seen.device {
-        driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        prepare::detach(driver, id, device).await?;
     }
     driver.point("local.ephemeral.before-delete");
     provision::delete(driver, id.clone()).await

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::config::{ConfigError, LocalConfig, NamedNode, OVER_PROVISIONING, capacity, segment};
+use super::dialect::Dialect;
 use super::record::Segments;
 use crate::endpoint::Endpoint;
 
@@ -34,6 +35,12 @@ pub struct LocalFlags {
     /// there is, 0 sets no bound. No single volume is larger than the capacity
     #[arg(long, value_name = "RATIO", default_value_t = OVER_PROVISIONING)]
     pub over_provisioning: u32,
+    /// Serve Prometheus metrics at `/metrics` and a health check at `/healthz`; off unless given
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics_address: Option<String>,
+    /// Speak CSI 1.13: health RPCs instead of volume conditions
+    #[arg(long = "csi-1-13")]
+    pub csi_1_13: bool,
 }
 
 impl LocalFlags {
@@ -42,6 +49,8 @@ impl LocalFlags {
         config.max_volumes = self.max_volumes_per_node;
         config.capacity = self.capacity;
         config.over_provisioning = self.over_provisioning;
+        config.metrics = self.metrics_address.clone();
+        config.dialect = if self.csi_1_13 { Dialect::V1_13 } else { Dialect::V1_12 };
         config.others = self.known_node.iter().map(|text| known_node(text)).collect::<Result<_, _>>()?;
         if !self.topology.is_empty() {
             config.share_topology(&Segments::from_iter(self.topology.iter().cloned()));

@@ -6,7 +6,6 @@ use bowline_proto::csi::v1::group_controller_server::GroupController;
 use bowline_proto::csi::v1::group_controller_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, GroupControllerServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::driver::Driver;
 use super::parse::snapshot as parse;
@@ -23,7 +22,6 @@ type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl GroupController for GroupService {
-    #[tracing::instrument(name = "csi.GroupControllerGetCapabilities", skip_all)]
     async fn group_controller_get_capabilities(
         &self,
         _: Request<csi::GroupControllerGetCapabilitiesRequest>,
@@ -39,14 +37,13 @@ impl GroupController for GroupService {
     ) -> Answer<csi::CreateVolumeGroupSnapshotResponse> {
         let want = parse::create_group(r.into_inner())?;
         let (driver, keys) = (self.0.clone(), want.keys());
-        let span = info_span!("csi.CreateVolumeGroupSnapshot", group = %want.id);
         let work = async move {
             let id = want.id.clone();
             let record = cut::create(&driver, want).await?;
             let group_snapshot = Some(list::group(&driver, &id, &record));
             Ok(csi::CreateVolumeGroupSnapshotResponse { group_snapshot })
         };
-        self.0.work.exclusive(keys, span, work).await
+        self.0.work.exclusive(keys, work).await
     }
 
     async fn delete_volume_group_snapshot(
@@ -60,16 +57,14 @@ impl GroupController for GroupService {
         };
         let have = self.0.pool.groups.get(&id);
         let keys = plan::group_keys(&id, have.as_deref());
-        let span = info_span!("csi.DeleteVolumeGroupSnapshot", group = %id);
         let driver = self.0.clone();
         let work = async move {
             cut::delete(&driver, &id, have.as_deref(), &known.snapshots).await?;
             Ok(csi::DeleteVolumeGroupSnapshotResponse {})
         };
-        self.0.work.exclusive(keys, span, work).await
+        self.0.work.exclusive(keys, work).await
     }
 
-    #[tracing::instrument(name = "csi.GetVolumeGroupSnapshot", skip_all, fields(group = r.get_ref().group_snapshot_id))]
     async fn get_volume_group_snapshot(
         &self,
         r: Request<csi::GetVolumeGroupSnapshotRequest>,

@@ -17,7 +17,6 @@ pub struct IdentityService(pub Arc<Driver>);
 
 #[tonic::async_trait]
 impl Identity for IdentityService {
-    #[tracing::instrument(name = "csi.GetPluginInfo", skip_all)]
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,
@@ -30,7 +29,6 @@ impl Identity for IdentityService {
         }))
     }
 
-    #[tracing::instrument(name = "csi.GetPluginCapabilities", skip_all)]
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
@@ -45,11 +43,13 @@ impl Identity for IdentityService {
             |s: service::Type| PluginCapability { r#type: Some(Type::Service(Service { r#type: s.into() })) };
         let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
         let online = PluginCapability { r#type: Some(Type::VolumeExpansion(online)) };
-        let capabilities = services.into_iter().map(capability).chain([online]).collect();
+        let topology = self.0.config.dialect.has_snapshot_topology();
+        let topology = topology.then_some(service::Type::SnapshotAccessibilityConstraints);
+        let services = services.into_iter().chain(topology);
+        let capabilities = services.map(capability).chain([online]).collect();
         Ok(Response::new(GetPluginCapabilitiesResponse { capabilities }))
     }
 
-    #[tracing::instrument(name = "csi.Probe", skip_all)]
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         self.0.pool.check_writable().await?;
         Ok(Response::new(ProbeResponse { ready: Some(true) }))

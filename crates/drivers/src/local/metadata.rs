@@ -141,14 +141,10 @@ fn bytes(count: u64) -> i64 {
 
 #[tonic::async_trait]
 impl SnapshotMetadata for MetadataService {
-    type GetMetadataAllocatedStream = Stretches<csi::GetMetadataAllocatedResponse>;
-    type GetMetadataDeltaStream = Stretches<csi::GetMetadataDeltaResponse>;
-
-    #[tracing::instrument(name = "csi.GetMetadataAllocated", skip_all, fields(snapshot = r.get_ref().snapshot_id))]
     async fn get_metadata_allocated(
         &self,
         r: Request<csi::GetMetadataAllocatedRequest>,
-    ) -> std::result::Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+    ) -> std::result::Result<Response<Stretches<csi::GetMetadataAllocatedResponse>>, Status> {
         let request = r.get_ref();
         let target = (request.snapshot_id.as_str(), "snapshot_id");
         let reading = self.read(None, target, request.starting_offset, request.max_results)?;
@@ -160,11 +156,10 @@ impl SnapshotMetadata for MetadataService {
         Ok(Response::new(reading.stream(wrap)))
     }
 
-    #[tracing::instrument(name = "csi.GetMetadataDelta", skip_all, fields(snapshot = r.get_ref().target_snapshot_id))]
     async fn get_metadata_delta(
         &self,
         r: Request<csi::GetMetadataDeltaRequest>,
-    ) -> std::result::Result<Response<Self::GetMetadataDeltaStream>, Status> {
+    ) -> std::result::Result<Response<Stretches<csi::GetMetadataDeltaResponse>>, Status> {
         let request = r.get_ref();
         let target = (request.target_snapshot_id.as_str(), "target_snapshot_id");
         let base = Some(request.base_snapshot_id.as_str());

@@ -32,6 +32,7 @@ mod claim;
 mod config;
 mod controller;
 mod damage;
+mod dialect;
 mod driver;
 mod ephemeral;
 mod expand;
@@ -40,6 +41,7 @@ mod flags;
 mod full;
 mod group;
 mod grow;
+mod health;
 mod identity;
 mod list;
 mod metadata;
@@ -69,8 +71,10 @@ mod target;
 #[cfg(test)]
 pub(crate) mod tests;
 mod validate;
+mod vitals;
 
 pub use config::{ConfigError, LocalConfig, NamedNode};
+pub use dialect::Dialect;
 pub use flags::LocalFlags;
 pub use serve::run;
 

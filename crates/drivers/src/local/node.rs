@@ -6,12 +6,11 @@ use bowline_proto::csi::v1::node_server::Node;
 use bowline_proto::csi::v1::node_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, NodeServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::node_expand::{self, NodeExpandVolume};
-use super::{ephemeral, parse, stage, stats, target};
+use super::{ephemeral, health, parse, stage, stats, target};
 use crate::capacity::wire;
 
 pub struct NodeService {
@@ -38,12 +37,11 @@ impl NodeService {
         let want = ephemeral::parse(request, &self.node)?;
         let (driver, id) = (self.driver.clone(), want.volume.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodePublishVolume", volume = %id);
         let work = async move {
             ephemeral::publish(&driver, &node, want).await?;
             Ok(csi::NodePublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 }
 
@@ -56,12 +54,13 @@ impl Node for NodeService {
         let want = parse::stage_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodeStageVolume", volume = %id);
         let work = async move {
-            stage::stage(&driver, &node, want).await?;
-            Ok(csi::NodeStageVolumeResponse {})
+            let volume = want.id.clone();
+            let staged = stage::stage(&driver, &node, want).await;
+            health::refresh(&driver, &volume).await;
+            staged.map(|()| csi::NodeStageVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_unstage_volume(
@@ -71,12 +70,13 @@ impl Node for NodeService {
         let want = parse::unstage_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.key());
         let node = self.node.clone();
-        let span = info_span!("csi.NodeUnstageVolume", volume = %id);
         let work = async move {
+            let volume = want.key();
             stage::unstage(&driver, &node, want).await?;
+            health::refresh(&driver, &volume).await;
             Ok(csi::NodeUnstageVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_publish_volume(
@@ -89,12 +89,11 @@ impl Node for NodeService {
         let want = parse::node_publish_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodePublishVolume", volume = %id);
         let work = async move {
             target::publish(&driver, &node, want).await?;
             Ok(csi::NodePublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
     async fn node_unpublish_volume(
@@ -103,20 +102,34 @@ impl Node for NodeService {
     ) -> Answer<csi::NodeUnpublishVolumeResponse> {
         let want = parse::node_unpublish_volume(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.key());
-        let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
         let work = async move {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
-    #[tracing::instrument(name = "csi.NodeGetVolumeStats", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn node_get_volume_stats(
         &self,
         r: Request<csi::NodeGetVolumeStatsRequest>,
     ) -> Answer<csi::NodeGetVolumeStatsResponse> {
         Ok(Response::new(stats::stats(&self.driver, &self.node, r.get_ref()).await?))
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        r: Request<csi::NodeGetVolumeHealthRequest>,
+    ) -> Answer<csi::NodeGetVolumeHealthResponse> {
+        self.driver.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_node(&self.driver, r.get_ref()).await?))
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        _: Request<csi::NodeGetStorageHealthRequest>,
+    ) -> Answer<csi::NodeGetStorageHealthResponse> {
+        self.driver.config.dialect.check_1_13()?;
+        Ok(Response::new(health::of_storage(&self.driver).await))
     }
 
     async fn node_expand_volume(
@@ -126,26 +139,24 @@ impl Node for NodeService {
         let want = NodeExpandVolume::parse(r.get_ref())?;
         let (driver, id) = (self.driver.clone(), want.place.id.clone());
         let node = self.node.clone();
-        let span = info_span!("csi.NodeExpandVolume", volume = %id);
         let work = async move {
             let size = node_expand::expand(&driver, &node, want).await?;
             Ok(csi::NodeExpandVolumeResponse { capacity_bytes: wire(size) })
         };
-        self.driver.exclusive(&id, span, work).await
+        self.driver.exclusive(&id, work).await
     }
 
-    #[tracing::instrument(name = "csi.NodeGetCapabilities", skip_all)]
     async fn node_get_capabilities(
         &self,
         _: Request<csi::NodeGetCapabilitiesRequest>,
     ) -> Answer<csi::NodeGetCapabilitiesResponse> {
         let capability =
             |c: rpc::Type| NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: c.into() })) };
-        let capabilities = CAPABILITIES.into_iter().map(capability).collect();
+        let all = CAPABILITIES.iter().chain(self.driver.config.dialect.node());
+        let capabilities = all.copied().map(capability).collect();
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
     }
 
-    #[tracing::instrument(name = "csi.NodeGetInfo", skip_all)]
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
         Ok(Response::new(csi::NodeGetInfoResponse {
             node_id: self.node.id.clone(),

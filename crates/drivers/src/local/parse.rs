@@ -137,6 +137,19 @@ pub fn node_publish_volume(request: &csi::NodePublishVolumeRequest) -> Result<No
     Ok(NodePublishVolume { id, staging, target, capability, read_only: request.readonly })
 }
 
+/// Both paths are optional, as the volume may never have come so far.
+pub fn node_volume_health(request: &csi::NodeGetVolumeHealthRequest) -> Result<VolumeId> {
+    required(&request.volume_id, "volume_id")?;
+    let paths = [
+        (&request.volume_publish_path, "volume_publish_path"),
+        (&request.staging_target_path, "staging_target_path"),
+    ];
+    for (text, field) in paths.into_iter().filter(|(text, _)| !text.is_empty()) {
+        path(text, field)?;
+    }
+    existing(&request.volume_id)
+}
+
 pub fn unstage_volume(request: &csi::NodeUnstageVolumeRequest) -> Result<Undo> {
     Undo::parse(&request.volume_id, &request.staging_target_path, "staging_target_path")
 }

@@ -89,7 +89,7 @@ impl Preparing<'_> {
 
     /// Swaps a half-formatted image for an empty one, so that mkfs meets an empty device, as it insists on.
     async fn begin_again(&self, record: &VolumeRecord, device: &Path) -> Result<PathBuf> {
-        self.driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(self.driver, self.id, device).await?;
         self.driver.point("local.node-stage.before-renew");
         self.driver.pool.renew_image(self.id, record.capacity).await?;
         self.driver.point("local.node-stage.after-renew");
@@ -174,6 +174,13 @@ pub async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<P
         fit::device(driver, id, &record, &device).await?;
     }
     Ok(device)
+}
+
+/// Takes the device away, and notes that it has not vanished by itself.
+pub async fn detach(driver: &Driver, id: &VolumeId, device: &Path) -> Result<()> {
+    driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+    driver.health.release(id);
+    Ok(())
 }
 
 /// Writes a record only when it changed: staging again after the first time costs no disk sync.

@@ -21,6 +21,7 @@ use super::group::GroupService;
 use super::identity::IdentityService;
 use super::metadata::MetadataService;
 use super::node::NodeService;
+use crate::metrics::{self, MetricsError};
 use crate::serve::{RunError, accepted};
 
 /// Serves the driver until `stop`, then lets running operations end.
@@ -37,12 +38,30 @@ pub async fn run(
     let others = driver.config.others.iter();
     let others = others.filter_map(|node| Some((node.endpoint.clone()?, node.clone())));
     let sockets: Vec<_> = std::iter::once(own).chain(others).collect();
-    let served = try_join_all(
-        sockets.into_iter().map(|(endpoint, node)| serve_node(&driver, endpoint, node, stop.clone())),
-    );
-    let served = served.await;
+    // Bound before the sockets: a port that is taken is a reason not to start.
+    let metrics = metrics_endpoint(&driver).await?;
+    let ended = stop.child_token();
+    let metrics = async {
+        if let Some(endpoint) = metrics {
+            endpoint.serve(ended.clone()).await;
+        }
+    };
+    let served = async {
+        let nodes = sockets.into_iter();
+        let nodes = nodes.map(|(endpoint, node)| serve_node(&driver, endpoint, node, stop.clone()));
+        let served = try_join_all(nodes).await;
+        ended.cancel();
+        served
+    };
+    let (served, ()) = tokio::join!(served, metrics);
     driver.work.settle().await;
     served.map(drop)
+}
+
+async fn metrics_endpoint(driver: &Arc<Driver>) -> Result<Option<metrics::Endpoint>, MetricsError> {
+    let Some(address) = &driver.config.metrics else { return Ok(None) };
+    let operations = driver.work.operations.clone();
+    metrics::Endpoint::bind(driver.host.clone(), address, driver.clone(), operations).await.map(Some)
 }
 
 async fn serve_node(
@@ -56,6 +75,7 @@ async fn serve_node(
     tracing::info!(endpoint = %path.display(), node = node.id, "serving");
     let metadata = MetadataService { driver: driver.clone(), stop: stop.clone() };
     let served = Server::builder()
+        .layer(driver.work.calls())
         .add_service(IdentityServer::new(IdentityService(driver.clone())))
         .add_service(ControllerServer::new(ControllerService(driver.clone())))
         .add_service(GroupControllerServer::new(GroupService(driver.clone())))

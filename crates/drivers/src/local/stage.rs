@@ -10,11 +10,11 @@ use super::grow::{self, Growing};
 use super::mounts::Seen;
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, Stage};
-use super::prepare::{self, Preparing, attach, save};
+use super::prepare::{self, Preparing, attach, detach, save};
 use super::record::{Contents, Staging, VolumeRecord};
 use super::{damage, full, target};
 use crate::capability::{AccessType, FsType, MountFlags};
-use crate::error::{During, VolumeError};
+use crate::error::{During, VolumeError, chain};
 use crate::id::VolumeId;
 use crate::place;
 use crate::targets;
@@ -117,7 +117,7 @@ async fn stage_block(
     let shared = plan::elsewhere(have, seen, &node.id).next().is_some();
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
         // Left by a crash; it may have been attached with the other writability.
-        driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(driver, id, device).await?;
         driver.point("local.node-stage.block.after-detach");
     }
     let contents = match have.contents {
@@ -197,8 +197,9 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.point("local.node-unstage.before-detach");
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
-        driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+        detach(driver, &id, device).await?;
     }
+    driver.health.release(&id);
     driver.point("local.node-unstage.after-detach");
     Ok(())
 }
@@ -210,7 +211,7 @@ pub async fn release(driver: &Driver, id: &VolumeId) {
     if seen.uses_besides(Path::new("")).next().is_some() {
         return;
     }
-    if let Err(error) = driver.host.kernel.loop_detach(device).await {
-        tracing::warn!(%error, "loop device stays attached after a failure");
+    if let Err(error) = detach(driver, id, device).await {
+        tracing::warn!(error = chain(&error), "loop device stays attached after a failure");
     }
 }

@@ -9,6 +9,8 @@ use bowline_proto::csi::v1::volume_usage::Unit;
 
 use super::config::NamedNode;
 use super::driver::Driver;
+use super::health;
+use super::record::Phase;
 use super::shown::{self, Found, Place, Shown};
 use crate::capacity::wire;
 use crate::error::{During, VolumeError};
@@ -21,18 +23,25 @@ pub async fn stats(
     request: &csi::NodeGetVolumeStatsRequest,
 ) -> Result<csi::NodeGetVolumeStatsResponse> {
     let place = Place::parse(&request.volume_id, &request.volume_path)?;
-    let path = place.path.clone();
+    let (id, path) = (place.id.clone(), place.path.clone());
     let question = {
         let (driver, node) = (driver.clone(), node.clone());
         async move { usage(&driver, &node, place).await }
     };
     let usage = driver.patience.ask(&path, question).await?;
-    Ok(csi::NodeGetVolumeStatsResponse { usage, volume_condition: None })
+    let volume_condition = match driver.config.dialect.has_conditions() {
+        true => Some(health::condition(&health::of(driver, &id).await?)),
+        false => None,
+    };
+    Ok(csi::NodeGetVolumeStatsResponse { usage, volume_condition })
 }
 
 /// Figures are taken at the mount that the table shows, so those of another filesystem are never given out.
 async fn usage(driver: &Driver, node: &NamedNode, place: Place) -> Result<Vec<VolumeUsage>> {
-    let have = driver.pool.ready(&place.id)?;
+    let missing = || VolumeError::NotFound { id: place.id.to_string() };
+    // An ephemeral volume has figures like any other.
+    let have = driver.pool.volumes.get(&place.id).filter(|have| have.phase == Phase::Ready);
+    let have = have.ok_or_else(missing)?;
     let Found { device, shown, .. } = shown::find(driver, node, &have, &place).await?;
     match shown {
         Shown::Filesystem(mount) => {

@@ -10,6 +10,7 @@ use super::recipe;
 use super::record::VolumeRecord;
 use super::room;
 use super::settings::Settings;
+use crate::calls::about;
 use crate::error::VolumeError;
 
 /// Confirms by echoing what was checked; a volume that does not fit is an answer, not an error.
@@ -22,6 +23,7 @@ pub fn validate(
         return Err(VolumeError::Missing("volume_capabilities"));
     }
     let id = id.ok_or_else(|| VolumeError::NotFound { id: crate::id::quoted(&request.volume_id) })?;
+    about(&id.key());
     let record = driver.pool.ready(&id)?;
     let message = match fits(&request, &id, &record) {
         Ok(()) => None,

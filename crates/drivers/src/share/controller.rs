@@ -6,7 +6,6 @@ use bowline_proto::csi::v1::controller_server::Controller;
 use bowline_proto::csi::v1::controller_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, ControllerServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::driver::Driver;
 use super::{list, parse, provision, validate};
@@ -31,13 +30,12 @@ impl Controller for ControllerService {
     async fn create_volume(&self, r: Request<csi::CreateVolumeRequest>) -> Answer<csi::CreateVolumeResponse> {
         let want = parse::create_volume(r.into_inner())?;
         let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.CreateVolume", volume = %id);
         let work = async move {
             let id = want.id.clone();
             let record = provision::create(&driver, want).await?;
             Ok(csi::CreateVolumeResponse { volume: Some(list::volume(&id, &record)) })
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn delete_volume(&self, r: Request<csi::DeleteVolumeRequest>) -> Answer<csi::DeleteVolumeResponse> {
@@ -45,12 +43,11 @@ impl Controller for ControllerService {
             return Ok(Response::new(csi::DeleteVolumeResponse {}));
         };
         let (driver, volume) = (self.0.clone(), id.clone());
-        let span = info_span!("csi.DeleteVolume", volume = %id);
         let work = async move {
             provision::delete(&driver, &volume).await?;
             Ok(csi::DeleteVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn controller_expand_volume(
@@ -59,7 +56,6 @@ impl Controller for ControllerService {
     ) -> Answer<csi::ControllerExpandVolumeResponse> {
         let (id, range) = parse::expand_volume(r.get_ref())?;
         let (driver, volume) = (self.0.clone(), id.clone());
-        let span = info_span!("csi.ControllerExpandVolume", volume = %id);
         let work = async move {
             let capacity = provision::expand(&driver, &volume, range).await?;
             Ok(csi::ControllerExpandVolumeResponse {
@@ -67,10 +63,9 @@ impl Controller for ControllerService {
                 node_expansion_required: false,
             })
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
-    #[tracing::instrument(name = "csi.ValidateVolumeCapabilities", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn validate_volume_capabilities(
         &self,
         r: Request<csi::ValidateVolumeCapabilitiesRequest>,
@@ -78,12 +73,10 @@ impl Controller for ControllerService {
         Ok(Response::new(validate::validate(&self.0, r.into_inner())?))
     }
 
-    #[tracing::instrument(name = "csi.ListVolumes", skip_all)]
     async fn list_volumes(&self, r: Request<csi::ListVolumesRequest>) -> Answer<csi::ListVolumesResponse> {
         Ok(Response::new(list::page(&self.0, r.get_ref())?))
     }
 
-    #[tracing::instrument(name = "csi.ControllerGetVolume", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn controller_get_volume(
         &self,
         r: Request<csi::ControllerGetVolumeRequest>,
@@ -91,12 +84,10 @@ impl Controller for ControllerService {
         Ok(Response::new(list::one(&self.0, r.get_ref())?))
     }
 
-    #[tracing::instrument(name = "csi.GetCapacity", skip_all)]
     async fn get_capacity(&self, r: Request<csi::GetCapacityRequest>) -> Answer<csi::GetCapacityResponse> {
         Ok(Response::new(validate::capacity(&self.0, r.into_inner()).await?))
     }
 
-    #[tracing::instrument(name = "csi.ControllerGetCapabilities", skip_all)]
     async fn controller_get_capabilities(
         &self,
         _: Request<csi::ControllerGetCapabilitiesRequest>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bowline_host::Host;
 use tonic::{Response, Status};
-use tracing::Span;
 
+use super::NAME;
 use super::config::ShareConfig;
 use super::record::{Phase, ShareRecord};
 use crate::error::VolumeError;
@@ -29,7 +29,7 @@ impl Driver {
     pub async fn open(host: Host, config: ShareConfig) -> Result<Arc<Self>, VolumeError> {
         let shares = Shelf::open(host.clone(), config.pool.join(SHARES)).await?;
         let quarantined = shares.quarantined().into_iter().map(|(id, why)| (id.key(), why)).collect();
-        Ok(Arc::new(Self { host, config, shares, work: Work::barring(quarantined) }))
+        Ok(Arc::new(Self { host, config, shares, work: Work::new(NAME, quarantined) }))
     }
 
     /// The directory that workloads see.
@@ -54,10 +54,9 @@ impl Driver {
     pub async fn exclusive<T: Send + 'static>(
         &self,
         id: &VolumeId,
-        span: Span,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        self.work.exclusive(vec![id.key()], span, work).await
+        self.work.exclusive(vec![id.key()], work).await
     }
 
     /// Marks a gap between two effects.

@@ -17,7 +17,6 @@ pub struct IdentityService(pub Arc<Driver>);
 
 #[tonic::async_trait]
 impl Identity for IdentityService {
-    #[tracing::instrument(name = "csi.GetPluginInfo", skip_all)]
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,
@@ -30,7 +29,6 @@ impl Identity for IdentityService {
         }))
     }
 
-    #[tracing::instrument(name = "csi.GetPluginCapabilities", skip_all)]
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
@@ -43,7 +41,6 @@ impl Identity for IdentityService {
         }))
     }
 
-    #[tracing::instrument(name = "csi.Probe", skip_all)]
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         self.0.shares.check_writable().await?;
         Ok(Response::new(ProbeResponse { ready: Some(true) }))

@@ -6,7 +6,6 @@ use bowline_proto::csi::v1::node_server::Node;
 use bowline_proto::csi::v1::node_service_capability::{Rpc, Type, rpc};
 use bowline_proto::csi::v1::{self as csi, NodeServiceCapability};
 use tonic::{Request, Response, Status};
-use tracing::info_span;
 
 use super::driver::Driver;
 use super::{parse, stats, target};
@@ -29,12 +28,11 @@ impl Node for NodeService {
     ) -> Answer<csi::NodePublishVolumeResponse> {
         let want = parse::node_publish_volume(r.into_inner())?;
         let (driver, id) = (self.0.clone(), want.id.clone());
-        let span = info_span!("csi.NodePublishVolume", volume = %id);
         let work = async move {
             target::publish(&driver, want).await?;
             Ok(csi::NodePublishVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
     async fn node_unpublish_volume(
@@ -44,15 +42,13 @@ impl Node for NodeService {
         let request = r.into_inner();
         let want = Undo::parse(&request.volume_id, &request.target_path, target::TARGET_FIELD)?;
         let (driver, id) = (self.0.clone(), want.key());
-        let span = info_span!("csi.NodeUnpublishVolume", volume = %id);
         let work = async move {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.0.exclusive(&id, span, work).await
+        self.0.exclusive(&id, work).await
     }
 
-    #[tracing::instrument(name = "csi.NodeGetVolumeStats", skip_all, fields(volume = r.get_ref().volume_id))]
     async fn node_get_volume_stats(
         &self,
         r: Request<csi::NodeGetVolumeStatsRequest>,
@@ -66,7 +62,6 @@ impl Node for NodeService {
         Ok(Response::new(stats::stats(&self.0, &id, &path).await?))
     }
 
-    #[tracing::instrument(name = "csi.NodeGetCapabilities", skip_all)]
     async fn node_get_capabilities(
         &self,
         _: Request<csi::NodeGetCapabilitiesRequest>,
@@ -77,7 +72,6 @@ impl Node for NodeService {
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
     }
 
-    #[tracing::instrument(name = "csi.NodeGetInfo", skip_all)]
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
         let node_id = self.0.config.node_id.clone();
         Ok(Response::new(csi::NodeGetInfoResponse { node_id, ..Default::default() }))

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tracing::info_span;
-
 use super::driver::Driver;
 use super::mounts::Seen;
 use super::parse::CreateVolume;
@@ -92,10 +90,9 @@ pub async fn finish_deletions(driver: Arc<Driver>) {
         if record.phase != Phase::Deleting {
             continue;
         }
-        let span = info_span!("finish deletion", volume = %id);
         let (worker, volume) = (driver.clone(), id.clone());
         let work = async move { delete(&worker, &volume).await };
-        if let Err(status) = driver.exclusive(&id, span, work).await {
+        if let Err(status) = driver.exclusive(&id, work).await {
             tracing::warn!(volume = %id, why = status.message(), "deletion is not finished");
         }
     }

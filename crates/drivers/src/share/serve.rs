@@ -29,6 +29,7 @@ pub async fn run(
     let listener = listener.map_err(|source| RunError::Listen { path: endpoint.to_owned(), source })?;
     tracing::info!(endpoint = %endpoint.display(), node = driver.config.node_id, "serving");
     let served = Server::builder()
+        .layer(driver.work.calls())
         .add_service(IdentityServer::new(IdentityService(driver.clone())))
         .add_service(ControllerServer::new(ControllerService(driver.clone())))
         .add_service(NodeServer::new(NodeService(driver.clone())))

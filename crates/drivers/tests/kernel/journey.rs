@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use bowline_drivers::local::{LocalConfig, run};
+use bowline_drivers::local::{Dialect, LocalConfig, run};
 use bowline_host::real::{RealConfig, host};
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::controller_client::ControllerClient;
@@ -94,9 +94,14 @@ fn detach_below(here: &str) {
 
 /// Runs the driver in this process.
 pub async fn serve(scratch: &Scratch) -> (JoinHandle<()>, CancellationToken) {
+    serve_in(scratch, Dialect::V1_12).await
+}
+
+pub async fn serve_in(scratch: &Scratch, dialect: Dialect) -> (JoinHandle<()>, CancellationToken) {
     let stop = CancellationToken::new();
     let (token, socket) = (stop.clone(), scratch.path("csi.sock"));
     let config = LocalConfig::new(scratch.path("pool"), NODE.into()).unwrap();
+    let config = LocalConfig { dialect, ..config };
     let host = host(RealConfig::new(scratch.path("state"))).unwrap();
     let task = tokio::spawn(async move { run(host, config, &socket, token).await.unwrap() });
     wait_for(&scratch.path("csi.sock")).await;
@@ -222,6 +227,13 @@ impl Caller {
         let target_path = text(&self.target);
         let request = csi::NodeUnpublishVolumeRequest { volume_id: VOLUME.into(), target_path };
         self.node().node_unpublish_volume(request).await.map(drop)
+    }
+
+    /// Reasons for which the node calls the volume unwell.
+    pub async fn ailments(&self) -> Vec<String> {
+        let request = csi::NodeGetVolumeHealthRequest { volume_id: VOLUME.into(), ..Default::default() };
+        let health = self.node().node_get_volume_health(request).await.unwrap().into_inner().volume_health;
+        health.unwrap().health_statuses.into_iter().map(|entry| entry.reason).collect()
     }
 
     pub async fn set_up(&self) -> Answer {

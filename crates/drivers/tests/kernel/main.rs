@@ -8,6 +8,7 @@ mod deltas;
 mod ephemeral;
 mod filesystems;
 mod group;
+mod health;
 mod journey;
 mod places;
 mod pool;

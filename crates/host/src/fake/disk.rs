@@ -82,7 +82,9 @@ impl Disk for FakeHost {
     }
 
     async fn length(&self, path: &Path) -> io::Result<u64> {
-        Ok(self.world().tree.file(path)?.length)
+        let mut world = self.world();
+        world.check_io("length")?;
+        Ok(world.tree.file(path)?.length)
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -114,7 +116,8 @@ impl Disk for FakeHost {
     }
 
     async fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        let world = self.world();
+        let mut world = self.world();
+        world.check_io("kind")?;
         let place = world.tree.place(path)?;
         Ok(world.tree.node(&place).map(Node::kind))
     }
@@ -130,7 +133,8 @@ impl Disk for FakeHost {
     }
 
     async fn space(&self, path: &Path) -> io::Result<Space> {
-        let world = self.world();
+        let mut world = self.world();
+        world.check_io("space")?;
         let place = world.tree.place(&world.tree.follow(path)?)?;
         if world.tree.node(&place).is_none() {
             return Err(Errno::ENOENT.into());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::tree::FsId;
 use super::{FakeHost, loops, mounts, net};
 use crate::Clock;
 use crate::containers::State;
@@ -73,6 +74,14 @@ impl FakeHost {
         }
     }
 
+    /// Lets the mounted filesystem in an image refuse writes until it is mounted anew: its answer to an error.
+    pub fn fail_filesystem(&self, image: &Path) {
+        let tree = &mut self.world().tree;
+        if let Ok(ino) = tree.file(image).map(|file| file.ino) {
+            tree.table.fail(FsId::Image(ino));
+        }
+    }
+
     /// What was last set for the queue of an attached loop device.
     pub fn queue(&self, device: &Path) -> Option<Queue> {
         let world = self.world();
@@ -103,6 +112,13 @@ impl FakeHost {
     /// nothing. Repeated calls queue up.
     pub fn fail_next(&self, operation: &str, errno: i32) {
         self.world().faults.entry(operation.into()).or_default().push_back(errno);
+    }
+
+    /// Operations with a planned failure that has not come to pass. A name that no operation has stays here for
+    /// ever, so a test that asks can neither misspell one nor plan what nothing checks.
+    pub fn planned(&self) -> Vec<String> {
+        let world = self.world();
+        world.faults.iter().filter(|(_, left)| !left.is_empty()).map(|(name, _)| name.clone()).collect()
     }
 
     /// Takes a program away, or gives it back.

@@ -88,11 +88,15 @@ impl World {
 #[async_trait]
 impl Kernel for FakeHost {
     async fn mounts(&self) -> Result<Vec<Mount>> {
-        Ok(self.world().tree.mount_table())
+        let mut world = self.world();
+        world.check_kernel("mounts")?;
+        Ok(world.tree.mount_table())
     }
 
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>> {
-        Ok(self.world().tree.table.topmost(target).map(|e| e.mount.clone()))
+        let mut world = self.world();
+        world.check_kernel("mount_at")?;
+        Ok(world.tree.table.topmost(target).map(|e| e.mount.clone()))
     }
 
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()> {
@@ -123,7 +127,8 @@ impl Kernel for FakeHost {
     }
 
     async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
-        let world = self.world();
+        let mut world = self.world();
+        world.check_kernel("loop_of")?;
         let ino = world.tree.file(image).ok().map(|file| file.ino);
         let same = |l: &Loop| ino.map_or(l.image == image, |ino| l.ino == ino);
         Ok(world.loops.iter().find(|(_, l)| same(l)).map(|(number, _)| device_path(*number)))

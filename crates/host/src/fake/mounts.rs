@@ -54,6 +54,7 @@ pub(super) fn mount(
         options: options.iter().map(ToString::to_string).collect(),
         fs_type: fs_type.into(),
         source: source.into(),
+        filesystem_read_only: options.contains(&"ro"),
     }
 }
 
@@ -90,6 +91,13 @@ impl Table {
         let rest = path.strip_prefix(target).unwrap_or(Path::new(""));
         let inner = if rest.as_os_str().is_empty() { root.clone() } else { root.join(rest) };
         Ok(Place { fs: entry.fs, inner, read_only: entry.mount.read_only() })
+    }
+
+    /// Lets a filesystem refuse writes wherever it is mounted.
+    pub fn fail(&mut self, fs: FsId) {
+        for entry in self.entries.values_mut().filter(|entry| entry.fs == fs) {
+            entry.mount.filesystem_read_only = true;
+        }
     }
 
     /// Takes the topmost mount off a target. `EBUSY` while something is mounted inside it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -22,17 +23,36 @@ const BACKLOG: usize = 128;
 const WATCH_BUFFER: usize = 4096;
 /// Mode of the directory that a watch creates.
 const DIR_MODE: u32 = 0o750;
+/// First port given out where any will do, as Linux has it.
+const FIRST_FREE_PORT: u16 = 32768;
 
 /// Listening sockets and directory watches.
 #[derive(Default)]
 pub(super) struct Sockets {
     listeners: BTreeMap<Ino, mpsc::Sender<BoxStream>>,
     watches: Vec<(PathBuf, mpsc::Sender<DirEvent>)>,
+    tcp: BTreeMap<SocketAddr, mpsc::Sender<BoxStream>>,
 }
 
 impl Sockets {
     fn alive(&self, ino: Ino) -> Option<&mpsc::Sender<BoxStream>> {
         self.listeners.get(&ino).filter(|sender| !sender.is_closed())
+    }
+
+    /// Takes an address, or the first free port of it.
+    fn bind_tcp(&mut self, mut address: SocketAddr) -> io::Result<(SocketAddr, mpsc::Receiver<BoxStream>)> {
+        self.tcp.retain(|_, sender| !sender.is_closed());
+        if address.port() == 0 {
+            let taken = |port: &u16| self.tcp.contains_key(&SocketAddr::new(address.ip(), *port));
+            let free = (FIRST_FREE_PORT..=u16::MAX).find(|port| !taken(port));
+            address.set_port(free.ok_or(Errno::EADDRINUSE)?);
+        }
+        if self.tcp.contains_key(&address) {
+            return Err(Errno::EADDRINUSE.into());
+        }
+        let (sender, receiver) = mpsc::channel(BACKLOG);
+        self.tcp.insert(address, sender);
+        Ok((address, receiver))
     }
 
     pub fn removed(&mut self, path: &Path) {
@@ -97,10 +117,16 @@ impl Net for FakeHost {
                 Some(_) => None,
             }
         };
-        let sender = sender.ok_or(Errno::ECONNREFUSED)?;
-        let (ours, theirs) = duplex(STREAM_BUFFER);
-        sender.send(Box::new(theirs)).await.map_err(|_| Errno::ECONNREFUSED)?;
-        Ok(Box::new(ours))
+        reach(sender).await
+    }
+
+    /// Names are not resolved: a fake machine has no name server.
+    async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)> {
+        let mut world = self.world();
+        world.check_io("listen_tcp")?;
+        let address = address.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (address, receiver) = world.sockets.bind_tcp(address)?;
+        Ok((address, Box::new(FakeListener(receiver))))
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {
@@ -113,6 +139,22 @@ impl Net for FakeHost {
         world.sockets.watches.push((dir.into(), sender));
         Ok(receiver)
     }
+}
+
+impl FakeHost {
+    /// A connection from somewhere else to a TCP port of this machine.
+    pub async fn connect_tcp(&self, address: SocketAddr) -> io::Result<BoxStream> {
+        let sender = self.world().sockets.tcp.get(&address).cloned();
+        reach(sender).await
+    }
+}
+
+/// Hands one end of a fresh stream to whoever listens.
+async fn reach(listener: Option<mpsc::Sender<BoxStream>>) -> io::Result<BoxStream> {
+    let listener = listener.ok_or(Errno::ECONNREFUSED)?;
+    let (ours, theirs) = duplex(STREAM_BUFFER);
+    listener.send(Box::new(theirs)).await.map_err(|_| Errno::ECONNREFUSED)?;
+    Ok(Box::new(ours))
 }
 
 /// Sockets that stand in a directory already.

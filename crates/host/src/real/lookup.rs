@@ -58,7 +58,7 @@ fn by_number(stat: &Statx) -> Option<Mount> {
     if stat.stx_mask & UNIQUE_ID.bits() == 0 {
         return None;
     }
-    let RawMount { device: (major, minor), attributes, root, point, fs_type, source } =
+    let RawMount { device: (major, minor), attributes, root, point, fs_type, source, filesystem_read_only } =
         raw::stat_mount(stat.stx_mnt_id).ok()??;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let path = |bytes| PathBuf::from(OsString::from_vec(bytes));
@@ -70,6 +70,7 @@ fn by_number(stat: &Statx) -> Option<Mount> {
         options: words.map(|(_, _, word)| word.to_string()).collect(),
         fs_type: text(fs_type),
         source: text(source),
+        filesystem_read_only,
     })
 }
 

@@ -36,7 +36,8 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     fields.find(|field| *field == b"-")?;
     let fs_type = text(fields.next()?);
     let source = text(fields.next()?);
-    Some(Mount { device, root, target, options, fs_type, source })
+    let filesystem_read_only = text(fields.next()?).split(',').any(|option| option == "ro");
+    Some(Mount { device, root, target, options, fs_type, source, filesystem_read_only })
 }
 
 fn text(field: &[u8]) -> String {
@@ -100,7 +101,9 @@ mod tests {
         let shared =
             one("36 35 98:0 /mnt1 /mnt2 ro,noatime shared:1 master:2 unbindable - ext3 /dev/root rw");
         assert_eq!(shared.target, PathBuf::from("/mnt2"));
-        assert!(shared.options.contains(&"ro".into()));
+        assert!(shared.options.contains(&"ro".into()) && !shared.filesystem_read_only);
+        let failed = one("36 35 98:0 / /mnt rw,noatime - ext4 /dev/loop0 ro,errors=remount-ro");
+        assert!(!failed.read_only() && failed.filesystem_read_only);
         assert_eq!(shared.fs_type, "ext3");
 
         let escaped = one(r"1 2 7:0 /a\040b /c\011d\134e\043f rw - xfs /dev/my\040disk rw");

@@ -1,14 +1,15 @@
-//! UNIX sockets.
+//! UNIX and TCP sockets.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use async_trait::async_trait;
 use rustix::fs::{CWD, RenameFlags};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::watch;
@@ -23,6 +24,16 @@ struct RealListener(UnixListener);
 
 #[async_trait]
 impl Listener for RealListener {
+    async fn accept(&mut self) -> io::Result<BoxStream> {
+        let (stream, _) = self.0.accept().await?;
+        Ok(Box::new(stream))
+    }
+}
+
+struct RealTcpListener(TcpListener);
+
+#[async_trait]
+impl Listener for RealTcpListener {
     async fn accept(&mut self) -> io::Result<BoxStream> {
         let (stream, _) = self.0.accept().await?;
         Ok(Box::new(stream))
@@ -77,6 +88,11 @@ impl Net for RealNet {
 
     async fn connect(&self, path: &Path) -> io::Result<BoxStream> {
         Ok(Box::new(UnixStream::connect(path).await?))
+    }
+
+    async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)> {
+        let listener = TcpListener::bind(address).await?;
+        Ok((listener.local_addr()?, Box::new(RealTcpListener(listener))))
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {

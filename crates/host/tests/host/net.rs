@@ -1,10 +1,11 @@
 //! Sockets and directory watches, one suite for both doors.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use bowline_host::net::DirEvent;
+use bowline_host::net::{BoxStream, DirEvent};
 use bowline_host::{Host, fake};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::Receiver;
@@ -20,14 +21,17 @@ async fn real_net() {
     let _listener = world.host.net.listen(&path).await.unwrap();
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
+    let connect = async |address| Ok(Box::new(tokio::net::TcpStream::connect(address).await?) as BoxStream);
+    tcp(&world.host, connect).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn fake_net() {
-    let (host, _fake) = fake::host(1);
+    let (host, fake) = fake::host(1);
     let dir = Path::new("/var/lib/net");
     host.disk.create_dir_all(dir, 0o755).await.unwrap();
     suite(&host, dir).await;
+    tcp(&host, async |address| fake.connect_tcp(address).await).await;
 }
 
 async fn suite(host: &Host, dir: &Path) {
@@ -54,6 +58,24 @@ async fn streams(host: &Host, path: &Path) {
         stream.write_all(b"!").await.unwrap();
     };
     assert_eq!(tokio::join!(client, server).0, "hello!");
+}
+
+async fn tcp(host: &Host, connect: impl AsyncFn(SocketAddr) -> io::Result<BoxStream>) {
+    let (address, mut listener) = host.net.listen_tcp("127.0.0.1:0").await.unwrap();
+    let (other, _second) = host.net.listen_tcp("127.0.0.1:0").await.unwrap();
+    assert!(address.port() != 0 && address != other, "any free port is a port of one's own");
+    let taken = host.net.listen_tcp(&address.to_string()).await.map(drop).unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    let nonsense = host.net.listen_tcp("nonsense").await.map(drop).unwrap_err();
+    assert_eq!(nonsense.kind(), ErrorKind::InvalidInput);
+
+    let mut client = connect(address).await.unwrap();
+    client.write_all(b"hello").await.unwrap();
+    let mut received = [0; 5];
+    listener.accept().await.unwrap().read_exact(&mut received).await.unwrap();
+    assert_eq!(&received, b"hello");
+    drop(listener);
+    assert_eq!(connect(address).await.map(drop).unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
 async fn stale_and_live(host: &Host, dir: &Path) {

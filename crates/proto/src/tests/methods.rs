@@ -62,6 +62,8 @@ fn controller_methods_have_their_full_names() {
         controller_unpublish_volume "ControllerUnpublishVolume"
         validate_volume_capabilities "ValidateVolumeCapabilities"
         list_volumes "ListVolumes"
+        controller_list_volume_health "ControllerListVolumeHealth"
+        controller_get_volume_health "ControllerGetVolumeHealth"
         get_capacity "GetCapacity"
         controller_get_capabilities "ControllerGetCapabilities"
         create_snapshot "CreateSnapshot"
@@ -90,6 +92,8 @@ fn other_methods_have_their_full_names() {
         node_publish_volume "NodePublishVolume"
         node_unpublish_volume "NodeUnpublishVolume"
         node_get_volume_stats "NodeGetVolumeStats"
+        node_get_volume_health "NodeGetVolumeHealth"
+        node_get_storage_health "NodeGetStorageHealth"
         node_expand_volume "NodeExpandVolume"
         node_get_capabilities "NodeGetCapabilities"
         node_get_info "NodeGetInfo");

@@ -39,6 +39,9 @@ fn maps_that_may_hold_secrets_are_never_printed() {
         validate_volume_capabilities_response::Confirmed { volume_context, parameters, mutable_parameters }
         ControllerModifyVolumeRequest { secrets, mutable_parameters }
         ControllerExpandVolumeRequest { secrets }
+        ControllerListVolumeHealthRequest { secrets }
+        ControllerGetVolumeHealthRequest { secrets }
+        NodeGetStorageHealthRequest { secrets }
         GetCapacityRequest { parameters }
         Volume { volume_context }
         CreateSnapshotRequest { secrets, parameters }

@@ -77,10 +77,12 @@ fn shared_messages_keep_their_numbers() {
         TopologyRequirement { requisite = 1, preferred = 2 }
         Topology { segments = 1 }
         Snapshot { size_bytes = 1, snapshot_id = 2, source_volume_id = 3, creation_time = 4, ready_to_use = 5,
-            group_snapshot_id = 6 }
+            group_snapshot_id = 6, accessible_topology = 7 }
         VolumeGroupSnapshot { group_snapshot_id = 1, snapshots = 2, creation_time = 3, ready_to_use = 4 }
         VolumeUsage { available = 1, total = 2, used = 3, unit = 4 }
         VolumeCondition { abnormal = 1, message = 2 }
+        VolumeHealth { volume_id = 1, health_statuses = 2 }
+        volume_health::VolumeHealthEntry { status = 1, reason = 2, message = 3 }
         BlockMetadata { byte_offset = 1, size_bytes = 2 }
     }
 }
@@ -106,6 +108,10 @@ fn controller_messages_keep_their_numbers() {
         ListVolumesResponse { entries = 1, next_token = 2 }
         list_volumes_response::Entry { volume = 1, status = 2 }
         list_volumes_response::VolumeStatus { published_node_ids = 1, volume_condition = 2 }
+        ControllerListVolumeHealthRequest { max_entries = 1, starting_token = 2, secrets = 3 }
+        ControllerListVolumeHealthResponse { entries = 1, next_token = 2 }
+        ControllerGetVolumeHealthRequest { volume_id = 1, secrets = 2 }
+        ControllerGetVolumeHealthResponse { volume_health = 1 }
         ControllerGetVolumeRequest { volume_id = 1 }
         ControllerGetVolumeResponse { volume = 1, status = 2 }
         controller_get_volume_response::VolumeStatus { published_node_ids = 1, volume_condition = 2 }
@@ -114,7 +120,8 @@ fn controller_messages_keep_their_numbers() {
         GetCapacityResponse { available_capacity = 1, maximum_volume_size = 2, minimum_volume_size = 3 }
         ControllerExpandVolumeRequest { volume_id = 1, capacity_range = 2, secrets = 3, volume_capability = 4 }
         ControllerExpandVolumeResponse { capacity_bytes = 1, node_expansion_required = 2 }
-        CreateSnapshotRequest { source_volume_id = 1, name = 2, secrets = 3, parameters = 4 }
+        CreateSnapshotRequest { source_volume_id = 1, name = 2, secrets = 3, parameters = 4,
+            accessibility_requirements = 5 }
         CreateSnapshotResponse { snapshot = 1 }
         DeleteSnapshotRequest { snapshot_id = 1, secrets = 2 }
         ListSnapshotsRequest { max_entries = 1, starting_token = 2, source_volume_id = 3, snapshot_id = 4,
@@ -148,6 +155,12 @@ fn node_identity_and_registration_messages_keep_their_numbers() {
         NodeUnpublishVolumeRequest { volume_id = 1, target_path = 2 }
         NodeGetVolumeStatsRequest { volume_id = 1, volume_path = 2, staging_target_path = 3 }
         NodeGetVolumeStatsResponse { usage = 1, volume_condition = 2 }
+        NodeGetVolumeHealthRequest { volume_id = 1, volume_publish_path = 2, staging_target_path = 3 }
+        NodeGetVolumeHealthResponse { volume_health = 1 }
+        NodeGetStorageHealthRequest { secrets = 1 }
+        NodeGetStorageHealthResponse { backend_health = 1 }
+        node_get_storage_health_response::StorageBackendHealth { status = 1, reason = 2, message = 3,
+            volume_capability = 4 }
         NodeExpandVolumeRequest { volume_id = 1, volume_path = 2, capacity_range = 3, staging_target_path = 4,
             volume_capability = 5, secrets = 6 }
         NodeExpandVolumeResponse { capacity_bytes = 1 }

@@ -86,6 +86,7 @@ fn mount(target: &str, source: &str, access: &str) -> Mount {
         options: vec![access.into()],
         fs_type: "ext4".into(),
         source: source.into(),
+        filesystem_read_only: false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_content_source::Type as WireSource;
 
-use super::super::record::Source;
+use super::super::record::{Segments, Source};
 use super::Result;
 use crate::error::VolumeError;
 use crate::fields::{METADATA_PREFIX, invalid, name, required};
@@ -17,6 +17,8 @@ pub struct CreateSnapshot {
     pub name: String,
     pub volume: VolumeId,
     pub parameters: BTreeMap<String, String>,
+    /// Places of which one has to reach it; empty means anywhere.
+    pub requisite: Vec<Segments>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,10 @@ pub fn create_snapshot(request: csi::CreateSnapshotRequest) -> Result<CreateSnap
         id: SnapshotId::for_name(&request.name),
         parameters: snapshot_parameters(request.parameters)?,
         volume: super::existing(&request.source_volume_id)?,
+        requisite: {
+            let places = request.accessibility_requirements.unwrap_or_default().requisite;
+            places.into_iter().map(|topology| topology.segments).collect()
+        },
         name: request.name,
     })
 }

@@ -42,6 +42,9 @@ pub fn create_snapshot(
         }
     }
     let volume = usable(&want.volume, volume)?;
+    if !super::reaches(&want.requisite, &volume.topology) {
+        return Err(VolumeError::Unreachable);
+    }
     Ok(Cut::Make(SnapshotRecord {
         parameters: want.parameters.clone(),
         ..taken(want.name.clone(), &want.volume, volume)

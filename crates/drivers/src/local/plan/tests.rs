@@ -178,6 +178,7 @@ fn mount(device: &str, root: &str, target: &str, fs_type: &str, options: &str) -
         options: options.split(',').map(Into::into).collect(),
         fs_type: fs_type.into(),
         source: device.into(),
+        filesystem_read_only: false,
     }
 }
 

@@ -32,7 +32,7 @@ pub fn page(
     };
     let (snapshots, more) = driver.pool.snapshots.page(last.as_ref(), count, wanted);
     let next = snapshots.last().filter(|_| more).map(|(id, _)| parse::format_page_token(id));
-    let entry = |(id, record): &(SnapshotId, Arc<_>)| Entry { snapshot: Some(snapshot(id, record)) };
+    let entry = |(id, record): &(SnapshotId, Arc<_>)| Entry { snapshot: Some(snapshot(driver, id, record)) };
     Ok(csi::ListSnapshotsResponse {
         entries: snapshots.iter().map(entry).collect(),
         next_token: next.unwrap_or_default(),
@@ -45,10 +45,11 @@ pub fn one(
 ) -> Result<csi::GetSnapshotResponse, VolumeError> {
     let id = parse::snapshot::existing_snapshot(&request.snapshot_id, "snapshot_id")?;
     let record = super::ready(driver, &id)?;
-    Ok(csi::GetSnapshotResponse { snapshot: Some(snapshot(&id, &record)) })
+    Ok(csi::GetSnapshotResponse { snapshot: Some(snapshot(driver, &id, &record)) })
 }
 
-pub fn snapshot(id: &SnapshotId, record: &SnapshotRecord) -> csi::Snapshot {
+pub fn snapshot(driver: &Driver, id: &SnapshotId, record: &SnapshotRecord) -> csi::Snapshot {
+    let places = driver.config.dialect.has_snapshot_topology().then(|| record.topology.clone());
     csi::Snapshot {
         size_bytes: i64::try_from(record.size).unwrap_or(i64::MAX),
         snapshot_id: id.to_string(),
@@ -56,12 +57,13 @@ pub fn snapshot(id: &SnapshotId, record: &SnapshotRecord) -> csi::Snapshot {
         creation_time: Some(time(record.created)),
         ready_to_use: true,
         group_snapshot_id: record.group.as_ref().map(GroupId::to_string).unwrap_or_default(),
+        accessible_topology: places.into_iter().map(|segments| csi::Topology { segments }).collect(),
     }
 }
 
 /// A group that is there has all its members.
 pub fn group(driver: &Driver, id: &GroupId, record: &GroupRecord) -> csi::VolumeGroupSnapshot {
-    let member = |id: &SnapshotId| Some(snapshot(id, &*driver.pool.snapshots.get(id)?));
+    let member = |id: &SnapshotId| Some(snapshot(driver, id, &*driver.pool.snapshots.get(id)?));
     csi::VolumeGroupSnapshot {
         group_snapshot_id: id.to_string(),
         snapshots: record.snapshots.iter().filter_map(member).collect(),

@@ -89,6 +89,7 @@ fn mount(device: &str, root: &str, target: &str, options: &str) -> Mount {
         options: vec![options.into()],
         fs_type: "ext4".into(),
         source: "/dev/vdb".into(),
+        filesystem_read_only: false,
     }
 }
 

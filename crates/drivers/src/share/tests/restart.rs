@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::world::{World, code, config, data, target};
-use crate::error::chain;
 use crate::share::run;
 
 #[tokio::test]

@@ -58,6 +58,7 @@ pub(in crate::real) struct RawMount {
     pub point: Vec<u8>,
     pub fs_type: Vec<u8>,
     pub source: Vec<u8>,
+    pub filesystem_read_only: bool,
 }
 
 /// The mount with this number; nothing when this kernel does not tell all of it.
@@ -108,5 +109,6 @@ pub(in crate::real) fn stat_mount(id: u64) -> Result<Option<RawMount>, Errno> {
         point: string(answer.point),
         fs_type: string(answer.fs_type),
         source: string(answer.source),
+        filesystem_read_only: libc::c_ulong::from(answer.superblock_flags) & libc::MS_RDONLY != 0,
     }))
 }

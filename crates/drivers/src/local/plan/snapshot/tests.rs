@@ -50,7 +50,13 @@ fn formatted() -> VolumeRecord {
 
 fn wanted() -> CreateSnapshot {
     let id = SnapshotId::for_name("s");
-    CreateSnapshot { id, name: "s".into(), volume: vol("v"), parameters: BTreeMap::new() }
+    CreateSnapshot {
+        id,
+        name: "s".into(),
+        volume: vol("v"),
+        parameters: BTreeMap::new(),
+        requisite: Vec::new(),
+    }
 }
 
 fn cut(phase: Phase) -> SnapshotRecord {

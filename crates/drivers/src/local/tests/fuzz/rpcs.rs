@@ -16,7 +16,7 @@ const fn stream(path: &'static str, fields: &'static [(u32, Field)]) -> Rpc {
     Rpc { path, fields, streams: true }
 }
 
-pub const ALL: [Rpc; 34] = [
+pub const ALL: [Rpc; 38] = [
     rpc("/csi.v1.Identity/GetPluginInfo", &[]),
     rpc("/csi.v1.Identity/GetPluginCapabilities", &[]),
     rpc("/csi.v1.Identity/Probe", &[]),
@@ -44,9 +44,14 @@ pub const ALL: [Rpc; 34] = [
         &[(1, Id), (2, Map), (3, Capabilities), (4, Map), (5, Map), (6, Mutable)],
     ),
     rpc("/csi.v1.Controller/ListVolumes", &[(1, Number), (2, Token)]),
+    rpc("/csi.v1.Controller/ControllerListVolumeHealth", &[(1, Number), (2, Token), (3, Map)]),
+    rpc("/csi.v1.Controller/ControllerGetVolumeHealth", &[(1, Id), (2, Map)]),
     rpc("/csi.v1.Controller/GetCapacity", &[(1, Capabilities), (2, Map), (3, Topology)]),
     rpc("/csi.v1.Controller/ControllerGetCapabilities", &[]),
-    rpc("/csi.v1.Controller/CreateSnapshot", &[(1, Id), (2, SnapshotId), (3, Map), (4, Map)]),
+    rpc(
+        "/csi.v1.Controller/CreateSnapshot",
+        &[(1, Id), (2, SnapshotId), (3, Map), (4, Map), (5, Requirement)],
+    ),
     rpc("/csi.v1.Controller/DeleteSnapshot", &[(1, SnapshotId), (2, Map)]),
     rpc("/csi.v1.Controller/ListSnapshots", &[(1, Number), (2, Token), (3, Id), (4, SnapshotId), (5, Map)]),
     rpc("/csi.v1.Controller/GetSnapshot", &[(1, SnapshotId), (2, Map)]),
@@ -76,6 +81,8 @@ pub const ALL: [Rpc; 34] = [
     ),
     rpc("/csi.v1.Node/NodeUnpublishVolume", &[(1, Id), (2, Target)]),
     rpc("/csi.v1.Node/NodeGetVolumeStats", &[(1, Id), (2, Target), (3, Staging)]),
+    rpc("/csi.v1.Node/NodeGetVolumeHealth", &[(1, Id), (2, Target), (3, Staging)]),
+    rpc("/csi.v1.Node/NodeGetStorageHealth", &[(1, Map)]),
     rpc(
         "/csi.v1.Node/NodeExpandVolume",
         &[(1, Id), (2, Target), (3, Range), (4, Staging), (5, Capability), (6, Map)],
