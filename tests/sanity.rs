@@ -62,6 +62,12 @@ fn local_mount_in_csi_1_12() {
     Run { driver: "local", access: "mount", flags, skips: NEWER_THAN_1_12 }.judge();
 }
 
+/// Shared directories have neither devices nor snapshots, so much does not apply.
+#[test]
+fn share_mount() {
+    Run { driver: "share", access: "mount", flags: &[], skips: Skips::Any }.judge();
+}
+
 impl Run {
     fn judge(&self) {
         let running = Running::start(self);

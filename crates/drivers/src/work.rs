@@ -41,7 +41,7 @@ impl Work {
         keys: Vec<Key>,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        self.sharing(keys, Vec::new(), work).await
+        self.run(self.in_flight.enter(keys.clone()), &keys, work).await
     }
 
     /// The same, with things that others may share meanwhile.
@@ -51,8 +51,17 @@ impl Work {
         shared: Vec<Key>,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        alone.iter().for_each(about);
-        let guard = self.in_flight.enter_sharing(alone, shared)?;
+        self.run(self.in_flight.enter_sharing(alone.clone(), shared), &alone, work).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        entered: Result<Guard, VolumeError>,
+        keys: &[Key],
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        keys.iter().for_each(about);
+        let guard = entered?;
         let task = async move {
             let done = work.await;
             drop(guard);

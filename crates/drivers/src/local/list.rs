@@ -5,7 +5,7 @@ use bowline_proto::csi::v1::{controller_get_volume_response, list_volumes_respon
 
 use super::driver::Driver;
 use super::record::{Phase, VolumeRecord};
-use super::{damage, health, parse, restore};
+use super::{health, parse, restore};
 use crate::calls::about;
 use crate::capacity::wire;
 use crate::error::VolumeError;
@@ -42,7 +42,6 @@ pub async fn one(
     let id = parse::existing(&request.volume_id)?;
     about(&id.key());
     let record = driver.pool.ready(&id)?;
-    damage::refuse(driver, &id, &record).await?;
     let status = controller_get_volume_response::VolumeStatus {
         published_node_ids: nodes(&record),
         volume_condition: match driver.config.dialect.has_conditions() {

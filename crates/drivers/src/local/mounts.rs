@@ -74,14 +74,6 @@ impl Seen {
         self.table.iter().find(changes)
     }
 
-    /// Whether a mount shows a loop device file although the volume has no device any more. Which one it had
-    /// cannot be told, so this only means something at a path where the volume was published.
-    pub fn is_stale_device(&self, mount: &Mount) -> bool {
-        let name = mount.root.file_name().map(|name| name.to_string_lossy());
-        let is_loop = name.is_some_and(|name| name.starts_with("loop"));
-        self.device.is_none() && is_loop && DEVICE_FILESYSTEMS.contains(&mount.fs_type.as_str())
-    }
-
     /// Places other than `staging` where the volume shows.
     pub fn uses_besides<'a>(&'a self, staging: &'a Path) -> impl Iterator<Item = &'a Path> {
         debug_assert!(self.everywhere, "only a look everywhere finds every use");

@@ -41,6 +41,17 @@ impl Scratch {
         self.0.path().join(name)
     }
 
+    pub fn image(&self) -> PathBuf {
+        self.path("pool/volumes").join(VOLUME).join("disk.img")
+    }
+
+    /// Loop devices over the image, as the kernel's own tool finds them.
+    pub fn devices(&self) -> Vec<String> {
+        let attached = std::process::Command::new("losetup").arg("-j").arg(self.image()).output();
+        let attached = attached.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        attached.lines().filter_map(|line| line.split(':').next()).map(String::from).collect()
+    }
+
     pub fn assert_unmounted(&self) {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(&text(self.0.path())), "a mount is left");

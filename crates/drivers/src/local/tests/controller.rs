@@ -251,7 +251,7 @@ async fn everything_is_offered() {
     let world = World::new().await;
     let mut controller = world.controller();
     let all = controller.controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 14);
+    assert_eq!(all.into_inner().capabilities.len(), 15);
     let all = world.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.unwrap();
-    assert_eq!(all.into_inner().capabilities.len(), 5);
+    assert_eq!(all.into_inner().capabilities.len(), 6);
 }

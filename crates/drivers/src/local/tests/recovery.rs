@@ -236,9 +236,11 @@ async fn a_record_without_an_image() {
     let world = world.restart().await;
     world.create("v").await.expect("the volume exists");
     let get = csi::ControllerGetVolumeRequest { volume_id: "v".into() };
-    let lost = world.controller().controller_get_volume(get).await.unwrap_err();
+    let found = world.controller().controller_get_volume(get).await.unwrap().into_inner();
+    let condition = found.status.unwrap().volume_condition.unwrap();
+    assert!(condition.abnormal, "{condition:?}");
+    let lost = world.stage("v", mount()).await.unwrap_err();
     assert!(lost.code() == Code::DataLoss && lost.message().contains("disk.img` is gone"), "{lost}");
-    assert_eq!(code(&world.stage("v", mount()).await), Code::DataLoss);
     assert!(!world.exists(&world.image("v")).await, "nothing was made in its place");
     world.detach("v").await.unwrap();
     world.delete("v").await.unwrap();
