@@ -8,7 +8,7 @@ use crate::error::chain;
 /// Lets workloads go on first, then removes snapshots and groups that were half made or half removed. None of
 /// it keeps the driver from starting: what stays is hidden from callers, and tried again next time.
 pub async fn settle(driver: &Driver) {
-    if let Err(error) = moment::thaw_all(driver).await {
+    if let Err(error) = moment::freezing::thaw_all(driver).await {
         tracing::error!(error = chain(&error), "cannot tell whether filesystems are frozen");
     }
     for (id, record) in driver.pool.groups.all() {

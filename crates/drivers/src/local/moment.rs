@@ -2,7 +2,7 @@
 //!
 //! A mounted filesystem is frozen: everything written is on the device, and who writes on waits. It is thawed
 //! as soon as the copies are there, whatever becomes of them, and by the next process if this one dies
-//! (`thaw_all`). Where the pool shares blocks (xfs, btrfs), that takes milliseconds. **Where it cannot (ext4),
+//! (`freezing::thaw_all`). Where the pool shares blocks (xfs, btrfs), that takes milliseconds. **Where it cannot (ext4),
 //! the workload waits for as long as copying the written part of the image takes**; the log says how long.
 //!
 //! A bare device cannot be frozen. A copy of one that is in use counts only if it is of one moment all the same:
@@ -13,22 +13,21 @@
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use bowline_host::kernel::{KernelError, Mount, Writes};
+use bowline_host::kernel::{KernelError, Writes};
 use futures::{FutureExt, StreamExt, stream};
 
+use self::freezing::{freeze, shown, thaw};
 use super::driver::Driver;
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
+
+pub mod freezing;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 /// Most images copied at a time.
 const COPIES_MAX: usize = 8;
-/// A workload hangs while its filesystem is frozen, so thawing is tried again.
-const THAW_TRIES: u32 = 5;
-const THAW_PAUSE: Duration = Duration::from_millis(50);
 /// What the kernel says of a filesystem that is frozen already.
 const EBUSY: i32 = 16;
 
@@ -63,6 +62,7 @@ pub fn seconds(driver: &Driver) -> u64 {
     u64::try_from(driver.host.clock.now().as_second()).unwrap_or_default()
 }
 
+<<<<<<< HEAD
 /// Lets every filesystem in the pool go on that a process froze and died.
 pub async fn thaw_all(driver: &Driver) -> Result<()> {
     let kernel = &driver.host.kernel;
@@ -86,6 +86,8 @@ fn shown(device: &Path, table: &[Mount]) -> Vec<PathBuf> {
     table.iter().enumerate().filter(ours).map(|(_, mount)| mount.target.clone()).collect()
 }
 
+=======
+>>>>>>> w-snap
 /// Volumes that stand still, or are watched for whether they do.
 #[derive(Default)]
 struct Still {
@@ -106,7 +108,7 @@ impl Still {
             match paths.first() {
                 Some(path) => {
                     driver.point("local.cut.before-freeze");
-                    kernel.freeze(path).await.map_err(|error| refused(volume, path, error))?;
+                    freeze(driver, path).await.map_err(|error| refused(volume, path, error))?;
                     self.frozen.push(paths);
                 }
                 None => {
@@ -123,8 +125,7 @@ impl Still {
     async fn thaw(self, driver: &Driver) -> Result<()> {
         let mut done = Ok(());
         for path in self.frozen.iter().flatten() {
-            if let Err(error) = thaw(driver, path).await {
-                tracing::error!(path = %path.display(), %error, "cannot thaw; try `fsfreeze --unfreeze`");
+            if let Err(error) = thaw(&driver.host, path).await {
                 done = Err(error).during("thaw filesystem");
             }
         }
@@ -140,17 +141,6 @@ fn refused(volume: &VolumeId, path: &Path, error: KernelError) -> VolumeError {
     match error.errno {
         Some(EBUSY) => VolumeError::Frozen { id: volume.clone(), path: path.to_owned() },
         _ => VolumeError::Kernel { what: "freeze filesystem", source: error },
-    }
-}
-
-async fn thaw(driver: &Driver, path: &Path) -> std::result::Result<(), KernelError> {
-    let mut tries = 1;
-    loop {
-        match driver.host.kernel.thaw(path).await {
-            Err(_) if tries < THAW_TRIES => tokio::time::sleep(THAW_PAUSE * tries).await,
-            done => return done,
-        }
-        tries += 1;
     }
 }
 

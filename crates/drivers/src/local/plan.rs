@@ -246,7 +246,7 @@ pub fn elsewhere<'a>(
 }
 
 /// Block volumes put nothing on the staging path; being attached is all there is.
-fn in_force(staged: &Staging, seen: &Seen) -> bool {
+pub fn in_force(staged: &Staging, seen: &Seen) -> bool {
     match staged.block {
         true => seen.device.is_some(),
         false => seen.owner_at(&staged.path) == Some(Owner::Filesystem),

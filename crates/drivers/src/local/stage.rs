@@ -43,8 +43,8 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
     let done = match plan {
         Stage::Already => Ok(()),
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
-        Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging).await,
-        Stage::Mount(staging, fs) => mount(driver, node, &want, &have, staging, fs).await,
+        Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging, &seen).await,
+        Stage::Mount(staging, fs) => mount(driver, node, &want, &have, staging, fs, &seen).await,
     };
     let done = match done {
         Ok(()) => hand_over(driver, &want, plan::group(&want, &have, &node.id)).await,
@@ -69,6 +69,7 @@ async fn mount(
     have: &VolumeRecord,
     staging: Staging,
     fs: FsType,
+    seen: &Seen,
 ) -> Result<()> {
     let flags = match &want.capability.access {
         AccessType::Mount { flags, .. } => flags,
@@ -76,7 +77,7 @@ async fn mount(
     };
     refuse_odd_path(driver, &want.path).await?;
     driver.point("local.node-stage.before-record");
-    let record = staged(have, node, staging);
+    let record = staged(have, node, staging, seen);
     save(driver, &want.id, have, record.clone()).await?;
     let device = Preparing { driver, id: &want.id, fs, read_only: flags.read_only() }.run(record).await?;
     let (fs_name, read_only) = (fs.as_str(), flags.read_only());
@@ -130,7 +131,7 @@ async fn stage_block(
     };
     let read_only = staging.read_only;
     driver.point("local.node-stage.block.before-record");
-    save(driver, id, have, VolumeRecord { contents, ..staged(have, node, staging) }).await?;
+    save(driver, id, have, VolumeRecord { contents, ..staged(have, node, staging, seen) }).await?;
     driver.point("local.node-stage.block.before-attach");
     attach(driver, id, read_only).await?;
     driver.point("local.node-stage.block.after-attach");
@@ -145,11 +146,12 @@ async fn share(
     have: &VolumeRecord,
     from: PathBuf,
     staging: Staging,
+    seen: &Seen,
 ) -> Result<()> {
     let (path, read_only) = (staging.path.clone(), staging.read_only);
     refuse_odd_path(driver, &path).await?;
     driver.point("local.node-stage.share.before-record");
-    save(driver, id, have, staged(have, node, staging)).await?;
+    save(driver, id, have, staged(have, node, staging, seen)).await?;
     driver.point("local.node-stage.share.before-bind");
     driver.host.kernel.bind(&from, &path, read_only).await.during("bind the staged filesystem")?;
     driver.point("local.node-stage.share.after-bind");
@@ -164,9 +166,11 @@ async fn refuse_odd_path(driver: &Driver, path: &Path) -> Result<()> {
     }
 }
 
-/// The record with one more staging.
-fn staged(have: &VolumeRecord, node: &NamedNode, staging: Staging) -> VolumeRecord {
+/// The record with one more staging, and without those that are over: once the device is attached again, a block
+/// staging of another node would look as if it were in force.
+fn staged(have: &VolumeRecord, node: &NamedNode, staging: Staging, seen: &Seen) -> VolumeRecord {
     let mut record = have.clone();
+    record.staged.retain(|_, other| plan::in_force(other, seen));
     record.staged.insert(node.id.clone(), staging);
     record
 }

@@ -110,6 +110,20 @@ async fn two_nodes_share_a_device() {
     assert_eq!(world.machine.loops(), []);
 }
 
+/// What one node left behind does not keep the device from going when the next is through.
+#[tokio::test]
+async fn a_device_moves_from_node_to_node() {
+    let world = World::new().await;
+    world.staged("v", block()).await;
+    world.unstage("v").await.unwrap();
+    world.detach("v").await.unwrap();
+    attach_to(&world, OTHER_NODE, block(), false).await.unwrap();
+    stage_other(&world, block()).await.unwrap();
+    publish_other(&world, "b", block()).await.unwrap();
+    take_down_other(&world, "b").await;
+    assert_eq!(world.machine.loops(), []);
+}
+
 #[tokio::test]
 async fn one_writer_and_readers_beside_it() {
     let mode = || mount_as("ext4", Mode::MultiNodeSingleWriter);

@@ -108,6 +108,24 @@ async fn a_start_thaws_what_a_crash_left_frozen() {
     }
 }
 
+/// A filesystem that does not come to rest is given up, and thawed if it is frozen after all.
+#[tokio::test(start_paused = true)]
+async fn a_freeze_that_takes_too_long() {
+    let world = World::new().await;
+    world.in_use("v", "before").await;
+    let world = world.restart_with(Fault::Stall(FREEZE)).await;
+    let refused = world.snapshot("s", "v").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Internal);
+    assert!(refused.message().contains("did not come to rest"), "{}", refused.message());
+    world.faults.resume.notify_one();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.machine.frozen(), none());
+    world.write("v", "not hanging").await;
+    world.snapshot("s", "v").await.unwrap();
+}
+
 /// Who froze it relies on it; a copy would be of whatever it does then.
 #[tokio::test]
 async fn frozen_by_something_else() {

@@ -15,9 +15,9 @@ use machine::Machine;
 
 /// Enough for every filesystem's smallest size.
 const SIZE: i64 = 320 << 20;
-const LARGER: i64 = 384 << 20;
-/// Filesystems keep some room for themselves.
-const OVERHEAD: u64 = 40 << 20;
+const LARGER: i64 = 512 << 20;
+/// Filesystems keep some room for themselves; less than what a volume grows by.
+const OVERHEAD: u64 = 100 << 20;
 /// More failpoints than a journey has.
 const HITS_MAX: u64 = 2000;
 
