@@ -62,32 +62,6 @@ pub fn seconds(driver: &Driver) -> u64 {
     u64::try_from(driver.host.clock.now().as_second()).unwrap_or_default()
 }
 
-<<<<<<< HEAD
-/// Lets every filesystem in the pool go on that a process froze and died.
-pub async fn thaw_all(driver: &Driver) -> Result<()> {
-    let kernel = &driver.host.kernel;
-    let root = driver.pool.volumes.root();
-    let devices = kernel.loops().await.during("list loop devices")?;
-    let table = kernel.mounts().await.during("read mount table")?;
-    for device in devices.iter().filter(|device| device.image.starts_with(&root)) {
-        for path in shown(&device.device, &table) {
-            if let Err(error) = kernel.thaw(&path).await {
-                tracing::error!(path = %path.display(), %error, "cannot thaw; try `fsfreeze --unfreeze`");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Where the filesystem on a device shows. Freezing it at one of them freezes it at all.
-fn shown(device: &Path, table: &[Mount]) -> Vec<PathBuf> {
-    let hidden = |at: usize, mount: &Mount| table[at + 1..].iter().any(|later| later.target == mount.target);
-    let ours = |(at, mount): &(usize, &Mount)| Path::new(&mount.source) == device && !hidden(*at, mount);
-    table.iter().enumerate().filter(ours).map(|(_, mount)| mount.target.clone()).collect()
-}
-
-=======
->>>>>>> w-snap
 /// Volumes that stand still, or are watched for whether they do.
 #[derive(Default)]
 struct Still {
