@@ -106,6 +106,8 @@ async fn listed(volume: &Volume) -> usize {
     page.into_inner().entries.len()
 }
 
+const FILES_MAX: u64 = 500;
+
 /// Goal: wherever the process is killed, the workload goes on, repeating the call completes it, copies have the
 /// data, and nothing leaks.
 /// Method: kill it at each failpoint in turn until a journey passes untouched.
@@ -123,7 +125,9 @@ async fn killed_at_any_failpoint() {
         volume.create().await.unwrap();
         volume.up().await.unwrap();
     }
-    let writer = Writer::start(files(&cast.volume.target));
+    // The same files again and again: the journeys take longer than the volume has room for new ones.
+    let mut write = files(&cast.volume.target);
+    let writer = Writer::start(move |number| write(number % FILES_MAX));
     writer.gets_on(5).await;
     let mut hit = 0;
     let mut died = true;
