@@ -1,6 +1,7 @@
 //! A driver that is killed while it makes snapshots: no workload hangs, and nothing half-made stays.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use bowline_proto::csi::v1::ListSnapshotsRequest;
@@ -123,7 +124,13 @@ async fn killed_at_any_failpoint() {
         volume.create().await.unwrap();
         volume.up().await.unwrap();
     }
-    let writer = Writer::start(files(&cast.volume.target));
+    // Always the same file: this takes long enough to fill the volume.
+    let path = cast.volume.target.join("number");
+    let writer = Writer::start(move |number| {
+        let mut file = File::create(&path).unwrap();
+        file.write_all(&number.to_le_bytes()).unwrap();
+        file.sync_all().unwrap();
+    });
     writer.gets_on(5).await;
     let mut hit = 0;
     let mut died = true;
@@ -156,7 +163,8 @@ async fn killed_at_any_failpoint() {
         cast.perform(step).await.unwrap();
     }
     cast.restored.up().await.unwrap();
-    assert_eq!(whole_files(&cast.restored.target), whole_files(&cast.volume.target));
+    let number = |volume: &Volume| fs::read(volume.target.join("number")).unwrap();
+    assert_eq!(number(&cast.restored), number(&cast.volume));
     for volume in [&cast.volume, &cast.other, &cast.restored] {
         volume.down().await.unwrap();
         volume.delete().await.unwrap();
