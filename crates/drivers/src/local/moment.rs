@@ -18,6 +18,7 @@ use bowline_host::kernel::{KernelError, Writes};
 use futures::{FutureExt, StreamExt, stream};
 
 use self::freezing::{freeze, shown, thaw};
+use super::damage;
 use super::driver::Driver;
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
@@ -41,6 +42,10 @@ pub struct Copy {
 ///
 /// The caller holds the volumes, so that they are neither staged nor unstaged meanwhile.
 pub async fn copy(driver: &Driver, copies: &[Copy]) -> Result<u64> {
+    for Copy { volume, .. } in copies {
+        // A copy of an image that lost bytes would pass for the whole volume.
+        damage::refuse(driver, volume, &*driver.pool.ready(volume)?).await?;
+    }
     let mut still = Still::default();
     let copied = async {
         still.hold(driver, copies).await?;

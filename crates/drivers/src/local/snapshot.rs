@@ -144,6 +144,7 @@ pub fn group_of(driver: &Driver, record: &SnapshotRecord) -> Option<std::sync::A
 pub fn ready(driver: &Driver, id: &SnapshotId) -> Result<std::sync::Arc<SnapshotRecord>> {
     let shows =
         |record: &std::sync::Arc<SnapshotRecord>| plan::visible(record, group_of(driver, record).as_deref());
+    driver.pool.snapshots.refuse_quarantined(id)?;
     let found = driver.pool.snapshots.get(id).filter(shows);
     found.ok_or_else(|| super::parse::snapshot::gone(id))
 }

@@ -68,3 +68,44 @@ pub async fn thaw(host: &Host, path: &Path) -> Freezing {
         tracing::error!(path = %path.display(), %error, "cannot thaw; try `fsfreeze --unfreeze`");
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(source: &str, root: &str, target: &str) -> Mount {
+        Mount {
+            device: "7:0".into(),
+            root: root.into(),
+            target: target.into(),
+            options: vec!["rw".into()],
+            fs_type: "ext4".into(),
+            source: source.into(),
+            filesystem_read_only: false,
+        }
+    }
+
+    #[test]
+    fn where_a_filesystem_shows() {
+        let table = [
+            ("nowhere", vec![mount("/dev/loop1", "/", "/s")], vec![]),
+            ("staged", vec![mount("/dev/loop0", "/", "/s")], vec!["/s"]),
+            (
+                "staged, published, and a part of it elsewhere",
+                vec![
+                    mount("/dev/loop0", "/", "/s"),
+                    mount("/dev/loop0", "/", "/t"),
+                    mount("/dev/loop0", "/sub", "/u"),
+                ],
+                vec!["/s", "/t", "/u"],
+            ),
+            ("hidden", vec![mount("/dev/loop0", "/", "/s"), mount("tmpfs", "/", "/s")], vec![]),
+            ("on top", vec![mount("tmpfs", "/", "/s"), mount("/dev/loop0", "/", "/s")], vec!["/s"]),
+            ("another with a longer name", vec![mount("/dev/loop01", "/", "/s")], vec![]),
+        ];
+        for (name, mounts, expected) in table {
+            let expected: Vec<PathBuf> = expected.into_iter().map(PathBuf::from).collect();
+            assert_eq!(shown(Path::new("/dev/loop0"), &mounts), expected, "{name}");
+        }
+    }
+}

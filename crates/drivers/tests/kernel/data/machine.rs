@@ -64,7 +64,7 @@ impl Machine {
                 self.died = true;
                 self.process = start(&self.scratch, "off").await;
                 let again = tokio::time::timeout(Duration::from_secs(60), call(self)).await;
-                again.expect("answers in time").unwrap_or_else(|s| panic!("{what} again: {s}"))
+                again.unwrap().unwrap_or_else(|s| panic!("{what} again: {s}"))
             }
         }
     }
