@@ -5,8 +5,9 @@ use std::path::Path;
 use bowline_proto::csi::v1 as csi;
 use tonic::{Code, Status};
 
-use super::world::{Answer, MIB, World, block, code, mount, target};
+use super::world::{Answer, MIB, NODE, World, block, code, config, mount, target};
 use crate::doors::Fault;
+use crate::local::{Dialect, LocalConfig, TOPOLOGY_KEY};
 
 pub fn cut(name: &str, volume: &str) -> csi::CreateSnapshotRequest {
     csi::CreateSnapshotRequest { name: name.into(), source_volume_id: volume.into(), ..Default::default() }
@@ -311,4 +312,25 @@ async fn no_secret_is_written_down() {
         assert!(!String::from_utf8_lossy(&bytes).contains("s3cret"), "{}", path.display());
     }
     assert!(world.exists(Path::new(&world.snapshot_image("s"))).await);
+}
+
+#[tokio::test]
+async fn a_snapshot_says_where_it_can_be_reached() {
+    let place = |node: &str| csi::Topology { segments: [(TOPOLOGY_KEY.to_owned(), node.to_owned())].into() };
+    let within = |node: &str| {
+        let requisite = vec![place(node)];
+        let needs = csi::TopologyRequirement { requisite, preferred: Vec::new() };
+        csi::CreateSnapshotRequest { accessibility_requirements: Some(needs), ..cut("s", "v") }
+    };
+    let world = World::with(LocalConfig { dialect: Dialect::V1_13, ..config() }).await;
+    world.create("v").await.unwrap();
+    let elsewhere = world.controller().create_snapshot(within("elsewhere")).await;
+    assert_eq!(code(&elsewhere), Code::ResourceExhausted);
+    let made = world.controller().create_snapshot(within(NODE)).await.unwrap().into_inner();
+    assert_eq!(made.snapshot.unwrap().accessible_topology, [place(NODE)]);
+    assert_eq!(world.get_snapshot("s").await.unwrap().accessible_topology, [place(NODE)]);
+
+    let older = World::new().await;
+    older.create("v").await.unwrap();
+    assert_eq!(older.snapshot("s", "v").await.unwrap().accessible_topology, []);
 }
