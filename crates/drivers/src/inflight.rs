@@ -44,13 +44,10 @@ impl InFlight {
 
     /// Enters all of them or none. Waiting here instead would let a caller's retries pile up behind one slow
     /// mkfs, and two operations that each hold what the other wants would wait for ever.
-    pub fn enter(&self, keys: Vec<Key>) -> Result<Guard, VolumeError> {
-        self.enter_sharing(keys, Vec::new())
-    }
-
+    ///
     /// Has some things alone and others together with whoever only shares them, too: ten volumes may be made
     /// from one snapshot at a time, but it is not deleted meanwhile.
-    pub fn enter_sharing(&self, alone: Vec<Key>, shared: Vec<Key>) -> Result<Guard, VolumeError> {
+    pub fn enter(&self, alone: Vec<Key>, shared: Vec<Key>) -> Result<Guard, VolumeError> {
         let mut all = alone.iter().chain(&shared);
         if let Some((what, why)) = all.find_map(|key| self.barred.get_key_value(key)) {
             return Err(VolumeError::Quarantined { what: what.clone(), why: why.clone() });
@@ -127,53 +124,54 @@ mod tests {
     fn one_at_a_time_per_thing() {
         let all = InFlight::default();
         let key = |name: &str| VolumeId::for_name(name).key();
-        let first = all.enter(vec![key("a")]).expect("free");
-        assert!(matches!(all.enter(vec![key("a")]), Err(VolumeError::Busy { .. })));
-        let _other = all.enter(vec![key("b")]).expect("another volume is free");
-        let _same_name = all.enter(vec![SnapshotId::for_name("a").key()]).expect("a snapshot is no volume");
+        let first = all.enter(vec![key("a")], Vec::new()).expect("free");
+        assert!(matches!(all.enter(vec![key("a")], Vec::new()), Err(VolumeError::Busy { .. })));
+        let _other = all.enter(vec![key("b")], Vec::new()).expect("another volume is free");
+        let _same_name =
+            all.enter(vec![SnapshotId::for_name("a").key()], Vec::new()).expect("a snapshot is no volume");
         drop(first);
-        all.enter(vec![key("a")]).expect("free again");
+        all.enter(vec![key("a")], Vec::new()).expect("free again");
     }
 
     #[test]
     fn what_is_barred_stays_alone() {
         let key = |name: &str| VolumeId::for_name(name).key();
         let all = InFlight::barring([(key("a"), "spoilt".to_owned())].into());
-        let refused = all.enter(vec![key("b"), key("a")]).err().expect("barred");
+        let refused = all.enter(vec![key("b"), key("a")], Vec::new()).err().expect("barred");
         assert_eq!(
             refused.to_string(),
             "volume `a` cannot be used: spoilt; see `bowline driver local check`"
         );
-        let _b = all.enter(vec![key("b")]).expect("nothing stays held after a refusal");
-        all.enter(vec![SnapshotId::for_name("a").key()]).expect("a snapshot is no volume");
+        let _b = all.enter(vec![key("b")], Vec::new()).expect("nothing stays held after a refusal");
+        all.enter(vec![SnapshotId::for_name("a").key()], Vec::new()).expect("a snapshot is no volume");
     }
 
     #[test]
     fn all_or_none() {
         let all = InFlight::default();
         let key = |name: &str| VolumeId::for_name(name).key();
-        let held = all.enter(vec![key("b")]).expect("free");
-        assert!(all.enter(vec![key("a"), key("b")]).is_err());
-        let _a = all.enter(vec![key("a")]).expect("nothing stays held after a refusal");
+        let held = all.enter(vec![key("b")], Vec::new()).expect("free");
+        assert!(all.enter(vec![key("a"), key("b")], Vec::new()).is_err());
+        let _a = all.enter(vec![key("a")], Vec::new()).expect("nothing stays held after a refusal");
         drop(held);
-        all.enter(vec![key("b")]).expect("free again");
+        all.enter(vec![key("b")], Vec::new()).expect("free again");
     }
 
     #[test]
     fn shared_is_not_alone() {
         let all = InFlight::default();
         let key = |name: &str| vec![SnapshotId::for_name(name).key()];
-        let first = all.enter_sharing(key("a"), key("s")).expect("free");
-        let second = all.enter_sharing(key("b"), key("s")).expect("shared");
-        assert!(all.enter(key("s")).is_err(), "two have it");
+        let first = all.enter(key("a"), key("s")).expect("free");
+        let second = all.enter(key("b"), key("s")).expect("shared");
+        assert!(all.enter(key("s"), Vec::new()).is_err(), "two have it");
         drop(first);
-        assert!(all.enter(key("s")).is_err(), "one still has it");
+        assert!(all.enter(key("s"), Vec::new()).is_err(), "one still has it");
         drop(second);
-        let alone = all.enter(key("s")).expect("nobody has it");
-        assert!(all.enter_sharing(key("c"), key("s")).is_err(), "had alone");
-        let _c = all.enter(key("c")).expect("nothing stays held after a refusal");
+        let alone = all.enter(key("s"), Vec::new()).expect("nobody has it");
+        assert!(all.enter(key("c"), key("s")).is_err(), "had alone");
+        let _c = all.enter(key("c"), Vec::new()).expect("nothing stays held after a refusal");
         drop(alone);
-        all.enter_sharing(Vec::new(), key("s")).expect("free again");
+        all.enter(Vec::new(), key("s")).expect("free again");
     }
 
     #[test]
@@ -182,7 +180,7 @@ mod tests {
         let key = |name: &str| VolumeId::for_name(name).key();
         let calm = all.watch(key("a")).expect("nobody works on it");
         let disturbed = all.watch(key("b")).expect("nobody works on it");
-        let held = all.enter(vec![key("b")]).expect("looking hinders nobody");
+        let held = all.enter(vec![key("b")], Vec::new()).expect("looking hinders nobody");
         assert!(all.watch(key("b")).is_none(), "what is being worked on is half done");
         drop(held);
         assert_eq!(calm.undisturbed(|| 1), Some(1));

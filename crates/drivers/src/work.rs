@@ -41,7 +41,7 @@ impl Work {
         keys: Vec<Key>,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        self.run(self.in_flight.enter(keys.clone()), &keys, work).await
+        self.sharing(keys, Vec::new(), work).await
     }
 
     /// The same, with things that others may share meanwhile.
@@ -51,17 +51,8 @@ impl Work {
         shared: Vec<Key>,
         work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        self.run(self.in_flight.enter_sharing(alone.clone(), shared), &alone, work).await
-    }
-
-    async fn run<T: Send + 'static>(
-        &self,
-        entered: Result<Guard, VolumeError>,
-        keys: &[Key],
-        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
-    ) -> Result<Response<T>, Status> {
-        keys.iter().for_each(about);
-        let guard = entered?;
+        alone.iter().for_each(about);
+        let guard = self.in_flight.enter(alone, shared)?;
         let task = async move {
             let done = work.await;
             drop(guard);
@@ -73,7 +64,7 @@ impl Work {
 
     /// Shares things for as long as the guard lives; for answers that take their time.
     pub fn share(&self, keys: Vec<Key>) -> Result<Guard, VolumeError> {
-        self.in_flight.enter_sharing(Vec::new(), keys)
+        self.in_flight.enter(Vec::new(), keys)
     }
 
     /// Looks at a thing beside operations; nothing while one works on it.

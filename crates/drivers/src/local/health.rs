@@ -29,7 +29,7 @@ type Result<T> = std::result::Result<T, VolumeError>;
 
 /// Everything adverse that is known of a volume, after a look at it; empty means that nothing is.
 pub async fn of(driver: &Driver, id: &VolumeId) -> Result<Vec<Finding>> {
-    let record = driver.pool.ready(id)?;
+    let record = driver.pool.present(id)?;
     let Some(watch) = driver.work.watch(id.key()) else { return Ok(driver.health.known(id)) };
     let facts = look::at(driver, id, &record).await?;
     let noted = watch.undisturbed(|| driver.health.note(id, &facts));

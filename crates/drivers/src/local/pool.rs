@@ -71,8 +71,14 @@ impl Pool {
 
     /// A volume that callers may use. An ephemeral one is only for its target.
     pub fn ready(&self, id: &VolumeId) -> Result<Arc<VolumeRecord>> {
+        let found = Some(self.present(id)?).filter(|record| !record.ephemeral);
+        found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
+    }
+
+    /// A volume that is there to be looked at, ephemeral or not.
+    pub fn present(&self, id: &VolumeId) -> Result<Arc<VolumeRecord>> {
         self.volumes.refuse_quarantined(id)?;
-        let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready && !record.ephemeral);
+        let found = self.volumes.get(id).filter(|record| record.phase == Phase::Ready);
         found.ok_or_else(|| VolumeError::NotFound { id: id.to_string() })
     }
 

@@ -7,7 +7,8 @@ use super::mounts::Seen;
 use super::parse::CreateVolume;
 use super::plan::{self, Create};
 use super::record::{Phase, VolumeRecord};
-use super::{restore, room};
+use super::restore;
+use super::room::{self, Reservation};
 use crate::error::{VolumeError, chain};
 use crate::id::VolumeId;
 
@@ -29,17 +30,17 @@ pub async fn create(driver: &Driver, mut want: CreateVolume) -> Result<VolumeRec
             plan::create(&want, have, &places, room)?
         }
     };
-    let record = match planned {
+    let (record, reserved) = match planned {
         Create::Reuse(record) => return Ok(record),
-        Create::Resume(record) => record,
+        Create::Resume(record) => (record, None),
         Create::Make(record) => {
-            let _reserved = room::reserve(driver, total, record.capacity)?;
+            let reserved = room::reserve(driver, total, record.capacity)?;
             driver.point("local.create-volume.before-dir");
             driver.pool.make_place(&id).await?;
-            record
+            (record, Some(reserved))
         }
     };
-    let made = make(driver, &id, record.clone()).await;
+    let made = make(driver, &id, record.clone(), reserved).await;
     if made.is_err() && record.source.is_some() {
         // Bytes of a source may be many, and whoever asked may never ask again.
         discard(driver, &id).await;
@@ -47,9 +48,16 @@ pub async fn create(driver: &Driver, mut want: CreateVolume) -> Result<VolumeRec
     made
 }
 
-async fn make(driver: &Driver, id: &VolumeId, record: VolumeRecord) -> Result<VolumeRecord, VolumeError> {
+async fn make(
+    driver: &Driver,
+    id: &VolumeId,
+    record: VolumeRecord,
+    reserved: Option<Reservation<'_>>,
+) -> Result<VolumeRecord, VolumeError> {
     driver.point("local.create-volume.before-record");
     driver.pool.volumes.put(id, record.clone()).await?;
+    // From here on the record counts; until here nobody else could take its room.
+    drop(reserved);
     driver.point("local.create-volume.before-image");
     restore::make_image(driver, id, &record).await?;
     driver.point("local.create-volume.before-ready");

@@ -33,15 +33,12 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
             Seen::glance(&driver.host, &image, plan::places(&have, &want.path)).await?
         }
     };
-    let plan = plan::stage(&want, &have, &seen, &node.id)?;
-    if plan == Stage::Already {
-        // Growth and the group may be what an earlier try did not get to.
-        grow::staged(driver, &want.id, &want.path, &seen).await?;
-        return set_group(driver, &want.path, plan::group(&want, &have, &node.id)).await;
-    }
-    damage::refuse(driver, &want.id, &have).await?;
-    let done = match plan {
-        Stage::Already => Ok(()),
+    let done = match plan::stage(&want, &have, &seen, &node.id)? {
+        Stage::Already => {
+            // Growth and the group may be what an earlier try did not get to.
+            grow::staged(driver, &want.id, &want.path, &seen).await?;
+            return set_group(driver, &want.path, plan::group(&want, &have, &node.id)).await;
+        }
         Stage::Block(staging) => stage_block(driver, node, &want.id, &have, staging, &seen).await,
         Stage::Share { from, staging } => share(driver, node, &want.id, &have, from, staging, &seen).await,
         Stage::Mount(staging, fs) => mount(driver, node, &want, &have, staging, fs, &seen).await,
@@ -50,9 +47,9 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
         Ok(()) => hand_over(driver, &want, plan::group(&want, &have, &node.id)).await,
         failed => failed,
     };
-    if done.is_err() {
+    if done.is_err() && plan::elsewhere(&have, &seen, &node.id).next().is_none() {
         // A caller told of a final failure forgets the volume without unstaging it. A device left attached
-        // would then stand in the way of its deletion for ever.
+        // would then stand in the way of its deletion for ever; but another node's it is not ours to take.
         release(driver, &want.id).await;
     }
     match done {
@@ -75,6 +72,7 @@ async fn mount(
         AccessType::Mount { flags, .. } => flags,
         AccessType::Block => &MountFlags::default(),
     };
+    damage::refuse(driver, &want.id, have).await?;
     refuse_odd_path(driver, &want.path).await?;
     driver.point("local.node-stage.before-record");
     let record = staged(have, node, staging, seen);
@@ -115,6 +113,7 @@ async fn stage_block(
     staging: Staging,
     seen: &Seen,
 ) -> Result<()> {
+    damage::refuse(driver, id, have).await?;
     let shared = plan::elsewhere(have, seen, &node.id).next().is_some();
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
         // Left by a crash; it may have been attached with the other writability.

@@ -10,7 +10,6 @@ use bowline_proto::csi::v1::volume_usage::Unit;
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::health;
-use super::record::Phase;
 use super::shown::{self, Found, Place, Shown};
 use crate::capacity::wire;
 use crate::error::{During, VolumeError};
@@ -23,12 +22,17 @@ pub async fn stats(
     request: &csi::NodeGetVolumeStatsRequest,
 ) -> Result<csi::NodeGetVolumeStatsResponse> {
     let place = Place::parse(&request.volume_id, &request.volume_path)?;
-    let (id, path) = (place.id.clone(), place.path.clone());
+    let path = place.path.clone();
     let question = {
         let (driver, node) = (driver.clone(), node.clone());
-        async move { usage(&driver, &node, place).await }
+        async move { look(&driver, &node, place).await }
     };
-    let usage = driver.patience.ask(&path, question).await?;
+    driver.patience.ask(&path, question).await
+}
+
+async fn look(driver: &Driver, node: &NamedNode, place: Place) -> Result<csi::NodeGetVolumeStatsResponse> {
+    let id = place.id.clone();
+    let usage = usage(driver, node, place).await?;
     let volume_condition = match driver.config.dialect.has_conditions() {
         true => Some(health::condition(&health::of(driver, &id).await?)),
         false => None,
@@ -38,10 +42,7 @@ pub async fn stats(
 
 /// Figures are taken at the mount that the table shows, so those of another filesystem are never given out.
 async fn usage(driver: &Driver, node: &NamedNode, place: Place) -> Result<Vec<VolumeUsage>> {
-    let missing = || VolumeError::NotFound { id: place.id.to_string() };
-    // An ephemeral volume has figures like any other.
-    let have = driver.pool.volumes.get(&place.id).filter(|have| have.phase == Phase::Ready);
-    let have = have.ok_or_else(missing)?;
+    let have = driver.pool.present(&place.id)?;
     let Found { device, shown, .. } = shown::find(driver, node, &have, &place).await?;
     match shown {
         Shown::Filesystem(mount) => {

@@ -26,6 +26,7 @@ pub async fn of_volume(
     request: &csi::ControllerGetVolumeHealthRequest,
 ) -> Result<csi::ControllerGetVolumeHealthResponse> {
     let id = parse::existing(&request.volume_id)?;
+    driver.pool.ready(&id)?;
     Ok(csi::ControllerGetVolumeHealthResponse { volume_health: Some(looked_at(driver, &id).await?) })
 }
 

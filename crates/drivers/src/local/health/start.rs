@@ -33,12 +33,8 @@ pub async fn begin(driver: &Driver) {
     }
 }
 
-/// Images in the pool that have a loop device, spelled as the pool spells them.
+/// Images that have a loop device. The kernel knows them by their path without links, as the pool does.
 async fn attached(driver: &Driver) -> Result<BTreeSet<PathBuf>> {
-    let root = &driver.config.pool;
-    // The kernel knows images by their path without links.
-    let real = driver.host.disk.canonical(root).await.during("resolve pool directory")?;
     let loops = driver.host.kernel.loops().await.during("list loop devices")?;
-    let ours = loops.iter().filter_map(|device| device.image.strip_prefix(&real).ok());
-    Ok(ours.map(|inner| root.join(inner)).collect())
+    Ok(loops.into_iter().map(|device| device.image).collect())
 }

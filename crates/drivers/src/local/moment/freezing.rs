@@ -20,10 +20,10 @@ type Freezing = std::result::Result<(), KernelError>;
 /// Lets every filesystem in the pool go on that a process froze and died.
 pub async fn thaw_all(driver: &Driver) -> Result<(), VolumeError> {
     let kernel = &driver.host.kernel;
-    let root = driver.host.disk.canonical(driver.pool.volumes.root()).await.during("find the pool")?;
+    let root = driver.pool.volumes.root();
     let devices = kernel.loops().await.during("list loop devices")?;
     let table = kernel.mounts().await.during("read mount table")?;
-    for device in devices.iter().filter(|device| device.image.starts_with(&root)) {
+    for device in devices.iter().filter(|device| device.image.starts_with(root)) {
         for path in shown(&device.device, &table) {
             // Said by it; the others matter no less.
             let _ = thaw(&driver.host, &path).await;

@@ -294,3 +294,24 @@ async fn a_lost_answer() {
     world.unpublish("e", "a").await.unwrap();
     world.assert_clean("after a lost answer").await;
 }
+
+/// Callers ask for the figures of every mounted volume, and the driver says what it knows of its health.
+#[tokio::test]
+async fn it_has_figures_and_a_condition_at_its_target() {
+    let world = World::new().await;
+    show(&world, ephemeral("a")).await.unwrap();
+    let request = csi::NodeGetVolumeStatsRequest {
+        volume_id: "e".into(),
+        volume_path: text(target("a")),
+        ..Default::default()
+    };
+    let stats = world.node().node_get_volume_stats(request).await.unwrap().into_inner();
+    assert!(!stats.usage.is_empty());
+    assert!(!stats.volume_condition.unwrap().abnormal);
+    let get = csi::ControllerGetVolumeRequest { volume_id: "e".into() };
+    assert_eq!(
+        code(&world.controller().controller_get_volume(get).await),
+        Code::NotFound,
+        "not the controller's"
+    );
+}

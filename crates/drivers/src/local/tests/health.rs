@@ -1,6 +1,6 @@
 //! Damage done behind the driver's back, and who hears of it when.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bowline_host::disk::Space;
@@ -11,6 +11,8 @@ use tonic::{Code, Status};
 
 use super::world::{World, block, code, config, create, mount, mount_with, staging};
 use crate::doors::Fault;
+use crate::id::VolumeId;
+use crate::local::driver::Driver;
 use crate::local::{Dialect, LocalConfig};
 
 const EIO: i32 = 5;
@@ -225,6 +227,27 @@ async fn a_device_that_vanished() {
     assert_eq!(look(&world, "v").await.unwrap(), found(Inaccessible, "DeviceVanished"));
     world.stage("v", block()).await.unwrap();
     assert_eq!(listed(&world).await, Vec::<String>::new(), "staging brings it back");
+}
+
+/// The kernel names images without links, whatever the pool is called.
+#[tokio::test(start_paused = true)]
+async fn a_device_that_vanished_from_a_pool_behind_a_link() {
+    let (_, machine) = bowline_host::fake::host(7);
+    let host = machine.host();
+    host.disk.create_dir_all(Path::new("/var/lib/real"), 0o755).await.unwrap();
+    host.disk.symlink(Path::new("real"), Path::new("/var/lib/linked")).await.unwrap();
+    let config = LocalConfig { pool: "/var/lib/linked".into(), ..healthy() };
+    let open = async || Driver::open(host.clone(), config.clone()).await.unwrap();
+    let id = VolumeId::for_name("v");
+    let request = crate::local::parse::create_volume(create("v", block())).unwrap();
+    let driver = open().await;
+    crate::local::provision::create(&driver, request).await.unwrap();
+    let device = host.kernel.loop_attach(&driver.pool.image(&id), false).await.unwrap();
+    drop(driver);
+    let driver = open().await;
+    host.kernel.loop_detach(&device).await.unwrap();
+    let findings = crate::local::health::of(&driver, &id).await.unwrap();
+    assert_eq!(findings.iter().map(|finding| finding.reason).collect::<Vec<_>>(), ["DeviceVanished"]);
 }
 
 /// A device that the driver itself took away has not vanished, whatever failed afterwards.

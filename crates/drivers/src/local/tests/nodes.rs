@@ -110,6 +110,19 @@ async fn two_nodes_share_a_device() {
     assert_eq!(world.machine.loops(), []);
 }
 
+/// A staging that fails takes back what it did, not what another node has.
+#[tokio::test]
+async fn a_failed_staging_leaves_the_other_node_its_device() {
+    let many = || block_as(Mode::MultiNodeMultiWriter);
+    let world = World::new().await;
+    world.staged("v", many()).await;
+    attach_to(&world, OTHER_NODE, many(), false).await.unwrap();
+    world.machine.fail_next("write_atomic", 5);
+    stage_other(&world, many()).await.unwrap_err();
+    assert_eq!(world.machine.loops().len(), 1, "the first node has it");
+    world.publish("v", "a", many()).await.expect("still staged here");
+}
+
 /// What one node left behind does not keep the device from going when the next is through.
 #[tokio::test]
 async fn a_device_moves_from_node_to_node() {
