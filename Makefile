@@ -3,9 +3,10 @@
 CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
+SCHEMA := crates/apiserver/schema/kubernetes.json
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 
-.PHONY: help demo test check tidy bench clean tools
+.PHONY: help demo test check tidy bench schema clean tools
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,6 +30,9 @@ tidy: ## Only the house rules (a test of its own)
 bench: tools ## Journeys, start-up and memory; figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
 	$(TARGET_DIR)/release/bowline-bench $(TARGET_DIR)/release/bowline
+
+schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
+	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean
