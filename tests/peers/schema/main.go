@@ -89,6 +89,11 @@ func main() {
 	for _, options := range []any{metav1.DeleteOptions{}, metav1.Status{}, metav1.PatchOptions{}} {
 		walk(reflect.TypeOf(options), rules, out.Types)
 	}
+	for name, kind := range map[string]any{
+		"PartialObjectMetadata": metav1.PartialObjectMetadata{}, "PartialObjectMetadataList": metav1.PartialObjectMetadataList{},
+	} {
+		out.Kinds["meta.k8s.io/v1 "+name] = walk(reflect.TypeOf(kind), rules, out.Types)
+	}
 	out.Kinds["v1 DeleteOptions"] = typeName(reflect.TypeOf(metav1.DeleteOptions{}))
 	out.Kinds["v1 Status"] = typeName(reflect.TypeOf(metav1.Status{}))
 	for name := range rules.atomic {
