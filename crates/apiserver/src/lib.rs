@@ -8,6 +8,7 @@
 //! certificates from [`certs::Authority`] and a kubeconfig from [`kubeconfig::write_kubeconfig`].
 
 pub mod admission;
+mod apply;
 pub mod certs;
 mod core;
 mod discovery;
