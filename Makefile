@@ -3,11 +3,12 @@
 CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
+SCHEMA := crates/apiserver/schema/kubernetes.json
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
 
-.PHONY: help demo test sanity check tidy bench clean tools
+.PHONY: help demo test sanity check tidy bench schema clean tools
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,6 +35,9 @@ tidy: ## Only the house rules (a test of its own)
 bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
 	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline $(BENCH_FLAGS)
+
+schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
+	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

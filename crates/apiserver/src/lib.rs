@@ -8,6 +8,7 @@
 //! certificates from [`certs::Authority`] and a kubeconfig from [`kubeconfig::write_kubeconfig`].
 
 pub mod admission;
+mod apply;
 pub mod certs;
 mod core;
 mod discovery;
@@ -18,7 +19,9 @@ pub mod kubeconfig;
 mod metadata;
 mod output;
 mod patch;
+mod protobuf;
 pub mod registry;
+mod schema;
 mod selector;
 pub mod server;
 pub mod status;

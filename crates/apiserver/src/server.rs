@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bowline_host::{Clock, Random};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, Response};
@@ -19,6 +20,7 @@ use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
 use crate::metadata;
 use crate::output;
+use crate::protobuf;
 use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::Store;
@@ -107,8 +109,12 @@ impl Server {
         let kind = registry
             .kind(&resource.group, &resource.version, &resource.plural)
             .ok_or_else(Status::no_such_resource)?;
-        let form = accept::form(header(&head.headers, ACCEPT))?;
+        let info = kind.info();
+        let binary = protobuf::knows(info.api_version, info.kind);
+        let (form, encoding) = accept::form(header(&head.headers, ACCEPT), binary)?;
         let content_type = header(&head.headers, CONTENT_TYPE).unwrap_or_default();
+        let content_type = MediaType::parse(content_type).essence.to_owned();
+        let (content_type, body) = as_json(content_type, body, (info.api_version, info.kind))?;
         let call = Call {
             kind: kind.clone(),
             namespace: resource.namespace,
@@ -116,14 +122,24 @@ impl Server {
             subresource: resource.subresource,
             query: Query::parse(head.uri.query().unwrap_or_default()),
             form,
-            content_type: MediaType::parse(content_type).essence.to_owned(),
+            encoding,
+            content_type,
             body,
             closing,
         };
         let include = call.query.get("includeObject").to_owned();
         let reply = verbs::run(&self.core, &head.method, call).await?;
-        Ok(output::reply(kind.as_ref(), form, &include, reply, self.core.clock.now()))
+        Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
     }
+}
+
+/// Everything behind this reads JSON.
+fn as_json(content_type: String, body: Bytes, kind: (&str, &str)) -> Result<(String, Bytes), Status> {
+    if content_type != protobuf::MEDIA_TYPE || body.is_empty() {
+        return Ok((content_type, body));
+    }
+    let object = protobuf::decode(&body, kind).map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(("application/json".to_owned(), object.to_string().into()))
 }
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {

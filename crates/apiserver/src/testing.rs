@@ -171,6 +171,7 @@ pub struct Answer {
     pub code: u16,
     pub warnings: Vec<String>,
     pub body: Value,
+    pub bytes: Bytes,
 }
 
 impl Answer {
@@ -211,6 +212,7 @@ pub async fn send(
         code: head.status.as_u16(),
         warnings,
         body: serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+        bytes: body.clone(),
     }
 }
 

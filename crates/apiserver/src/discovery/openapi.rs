@@ -68,7 +68,7 @@ fn patch(info: &KindInfo) -> Value {
 
 /// The old document, empty but valid. Clients that insist on its protobuf form go on without it.
 pub fn v2(header: &str) -> Result<Response<Body>, Status> {
-    accept::form(Some(header))?;
+    accept::form(Some(header), false)?;
     Ok(json_response(&json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": GIT_VERSION},

@@ -1,5 +1,6 @@
-//! The `Accept` header: JSON in one of three forms.
+//! The `Accept` header: which of three forms, in JSON or protobuf.
 
+use crate::protobuf;
 use crate::status::Status;
 
 /// What an answer looks like.
@@ -12,8 +13,15 @@ pub enum Form {
     Partial,
 }
 
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Protobuf,
+}
+
 /// The media types a refusal names.
-const SERVED: [&str; 1] = ["application/json"];
+const SERVED: [&str; 2] = ["application/json", protobuf::MEDIA_TYPE];
 
 /// One entry of the header.
 pub struct MediaType<'a> {
@@ -43,17 +51,24 @@ pub fn media_types(header: &str) -> impl Iterator<Item = MediaType<'_>> {
     header.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(MediaType::parse)
 }
 
-/// The first form the client lists that is served here.
-pub fn form(header: Option<&str>) -> Result<Form, Status> {
+/// The first form the client lists that is served here. `binary` says whether the kind travels as protobuf.
+pub fn form(header: Option<&str>, binary: bool) -> Result<(Form, Encoding), Status> {
     let header = header.map(str::trim).filter(|text| !text.is_empty()).unwrap_or("*/*");
-    let served = media_types(header).filter(MediaType::is_json).find_map(|media| {
+    let served = media_types(header).find_map(|media| {
+        let encoding = match media.essence {
+            protobuf::MEDIA_TYPE if binary => Encoding::Protobuf,
+            _ if media.is_json() => Encoding::Json,
+            _ => return None,
+        };
         let meta = (media.parameter("g"), media.parameter("v")) == ("meta.k8s.io", "v1");
-        match media.parameter("as") {
-            "" => Some(Form::Object),
-            "Table" if meta => Some(Form::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => Some(Form::Partial),
-            _ => None,
-        }
+        let form = match (media.parameter("as"), encoding) {
+            ("", _) => Form::Object,
+            // Rows are made of JSON.
+            ("Table", Encoding::Json) if meta => Form::Table,
+            ("PartialObjectMetadata" | "PartialObjectMetadataList", _) if meta => Form::Partial,
+            _ => return None,
+        };
+        Some((form, encoding))
     });
     served.ok_or_else(|| Status::not_acceptable(&SERVED))
 }
@@ -65,20 +80,30 @@ mod tests {
     #[test]
     fn table() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        let binary = "application/vnd.kubernetes.protobuf";
+        let both = "application/vnd.kubernetes.protobuf,application/json";
+        let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        let json = |form| Some((form, Encoding::Json));
         let cases = [
-            (None, Some(Form::Object)),
-            (Some("*/*"), Some(Form::Object)),
-            (Some("application/json"), Some(Form::Object)),
-            (Some("application/json;stream=watch"), Some(Form::Object)),
-            (Some(kubectl), Some(Form::Table)),
-            (Some("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"), Some(Form::Object)),
-            (Some("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), Some(Form::Partial)),
-            (Some("application/vnd.kubernetes.protobuf,application/json"), Some(Form::Object)),
-            (Some("application/vnd.kubernetes.protobuf"), None),
-            (Some("application/json;as=Chart;g=meta.k8s.io;v=v1"), None),
+            (None, true, json(Form::Object)),
+            (Some("*/*"), true, json(Form::Object)),
+            (Some("application/json"), true, json(Form::Object)),
+            (Some("application/json;stream=watch"), true, json(Form::Object)),
+            (Some(kubectl), true, json(Form::Table)),
+            (
+                Some("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"),
+                true,
+                json(Form::Object),
+            ),
+            (Some(partial), true, json(Form::Partial)),
+            (Some(both), true, Some((Form::Object, Encoding::Protobuf))),
+            (Some(both), false, json(Form::Object)),
+            (Some(binary), true, Some((Form::Object, Encoding::Protobuf))),
+            (Some(binary), false, None),
+            (Some("application/json;as=Chart;g=meta.k8s.io;v=v1"), true, None),
         ];
-        for (header, want) in cases {
-            assert_eq!(form(header).ok(), want, "{header:?}");
+        for (header, binary, want) in cases {
+            assert_eq!(form(header, binary).ok(), want, "{header:?}");
         }
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::partial::{API_VERSION, metadata, partial};
 use super::table::{Include, columns, row, table};
-use crate::http::accept::Form;
+use crate::http::accept::{Encoding, Form};
+use crate::protobuf;
 use crate::registry::Kind;
 use crate::status::Status;
 use crate::store::{Event, EventKind, Stored, frame};
@@ -20,26 +21,28 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub struct Encoder {
     kind: Arc<dyn Kind>,
     form: Form,
+    encoding: Encoding,
     include: Include,
     columns_sent: bool,
 }
 
 impl Encoder {
-    pub fn new(kind: Arc<dyn Kind>, form: Form, include: &str) -> Self {
-        Self { kind, form, include: Include::parse(include), columns_sent: false }
+    pub fn new(kind: Arc<dyn Kind>, form: Form, encoding: Encoding, include: &str) -> Self {
+        Self { kind, form, encoding, include: Include::parse(include), columns_sent: false }
     }
 
     /// An event as it happened, which all plain watchers share.
     pub fn whole(&mut self, event: &Event, now: Timestamp) -> Bytes {
-        match self.form {
-            Form::Object => event.frame.clone(),
-            Form::Table | Form::Partial => self.event(event.kind, &event.object, now),
+        match (self.form, self.encoding) {
+            (Form::Object, Encoding::Json) => event.frame.clone(),
+            _ => self.event(event.kind, &event.object, now),
         }
     }
 
     pub fn event(&mut self, kind: EventKind, object: &Stored, now: Timestamp) -> Bytes {
         let content = match self.form {
-            Form::Object => return frame(kind.word(), &object.json),
+            Form::Object if self.encoding == Encoding::Json => return frame(kind.word(), &object.json),
+            Form::Object => serde_json::from_slice(&object.json).unwrap_or_default(),
             Form::Partial => partial(&object.json),
             Form::Table => {
                 let version = metadata(&object.json)["resourceVersion"].clone();
@@ -47,7 +50,7 @@ impl Encoder {
                 table(self.columns(), rows, json!({"resourceVersion": version}))
             }
         };
-        framed(kind.word(), &content)
+        self.framed(kind.word(), &content)
     }
 
     /// Says how far the stream is without naming an object.
@@ -67,20 +70,24 @@ impl Encoder {
                 table(self.columns(), Vec::new(), list)
             }
         };
-        framed("BOOKMARK", &content)
+        self.framed("BOOKMARK", &content)
     }
 
     /// The end of a stream that cannot go on.
     pub fn error(&self, status: &Status) -> Bytes {
-        framed("ERROR", &status.to_json())
+        self.framed("ERROR", &status.to_json())
     }
 
     fn columns(&mut self) -> Option<Value> {
         let first = !std::mem::replace(&mut self.columns_sent, true);
         first.then(|| columns(self.kind.as_ref()))
     }
-}
 
-fn framed(word: &str, content: &Value) -> Bytes {
-    frame(word, content.to_string().as_bytes())
+    fn framed(&self, word: &str, content: &Value) -> Bytes {
+        match self.encoding {
+            Encoding::Json => frame(word, content.to_string().as_bytes()),
+            // Whatever is watched as protobuf has a schema.
+            Encoding::Protobuf => protobuf::event(word, content).unwrap_or_default().into(),
+        }
+    }
 }

@@ -8,24 +8,45 @@ use serde_json::{Value, json};
 
 use super::partial::{API_VERSION, partial};
 use super::table::{Include, columns, row, table};
-use crate::http::accept::Form;
+use crate::http::accept::{Encoding, Form};
 use crate::http::body::{Body, full, stream};
+use crate::protobuf;
 use crate::registry::Kind;
 use crate::status::Status;
 use crate::verbs::{Listed, Outcome, Reply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROTOBUF: HeaderValue = HeaderValue::from_static(protobuf::MEDIA_TYPE);
+const PROTOBUF_STREAM: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 
 /// `include` is the parameter `includeObject`.
-pub fn reply(kind: &dyn Kind, form: Form, include: &str, reply: Reply, now: Timestamp) -> Response<Body> {
+pub fn reply(
+    kind: &dyn Kind,
+    (form, encoding): (Form, Encoding),
+    include: &str,
+    reply: Reply,
+    now: Timestamp,
+) -> Response<Body> {
     let include = Include::parse(include);
-    let (code, body) = match reply.outcome {
-        Outcome::Object { code, json } => (code, full(object(kind, form, include, json, now))),
-        Outcome::List(listed) => (StatusCode::OK, full(list(kind, form, include, &listed, now))),
-        Outcome::Status { code, status } => (code, full(status.to_json().to_string())),
-        Outcome::Watch(chunks) => (StatusCode::OK, stream(chunks)),
+    let (code, (media, body)) = match reply.outcome {
+        Outcome::Object { code, json } => (code, whole(encoding, object(kind, form, include, json, now))),
+        Outcome::List(listed) => {
+            let binary = (encoding, form) == (Encoding::Protobuf, Form::Object);
+            let body = match binary.then(|| binary_list(kind, &listed)).flatten() {
+                Some(body) => (PROTOBUF, full(body)),
+                None => whole(encoding, list(kind, form, include, &listed, now)),
+            };
+            (StatusCode::OK, body)
+        }
+        Outcome::Status { code, status } => (code, whole(encoding, status.to_json().to_string().into())),
+        Outcome::Watch(chunks) => {
+            let media = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { JSON };
+            (StatusCode::OK, (media, stream(chunks)))
+        }
     };
     let mut response = response(code, body);
+    response.headers_mut().insert(CONTENT_TYPE, media);
     for warning in &reply.warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -52,6 +73,24 @@ fn response(code: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
+/// A whole answer in the wanted encoding; what has no binary form stays JSON and says so.
+fn whole(encoding: Encoding, json: Bytes) -> (HeaderValue, Body) {
+    let binary = match encoding {
+        Encoding::Json => None,
+        Encoding::Protobuf => serde_json::from_slice(&json).ok().and_then(|value| protobuf::encode(&value)),
+    };
+    match binary {
+        Some(bytes) => (PROTOBUF, full(bytes)),
+        None => (JSON, full(json)),
+    }
+}
+
+fn binary_list(kind: &dyn Kind, listed: &Listed) -> Option<Vec<u8>> {
+    let info = kind.info();
+    let objects = listed.objects.iter().map(|object| object.json.as_ref());
+    protobuf::encode_list((info.api_version, info.kind), &list_metadata(listed), objects)
+}
+
 fn object(kind: &dyn Kind, form: Form, include: Include, json: Bytes, now: Timestamp) -> Bytes {
     match form {
         Form::Object => json,
@@ -64,7 +103,7 @@ fn object(kind: &dyn Kind, form: Form, include: Include, json: Bytes, now: Times
     }
 }
 
-fn list(kind: &dyn Kind, form: Form, include: Include, listed: &Listed, now: Timestamp) -> Bytes {
+fn list_metadata(listed: &Listed) -> Value {
     let mut metadata = json!({"resourceVersion": listed.version.to_string()});
     if !listed.continue_.is_empty() {
         metadata["continue"] = listed.continue_.as_str().into();
@@ -72,6 +111,11 @@ fn list(kind: &dyn Kind, form: Form, include: Include, listed: &Listed, now: Tim
     if let Some(remaining) = listed.remaining {
         metadata["remainingItemCount"] = remaining.into();
     }
+    metadata
+}
+
+fn list(kind: &dyn Kind, form: Form, include: Include, listed: &Listed, now: Timestamp) -> Bytes {
+    let metadata = list_metadata(listed);
     let info = kind.info();
     match form {
         Form::Object => {

@@ -1,5 +1,8 @@
-//! Which lists merge by a key, which as sets, and which are replaced: the `patchStrategy` of upstream's
-//! types, for the kinds served here.
+//! Which lists merge by a key, which as sets, and which are replaced: the `patchStrategy` of upstream's types.
+
+use serde_json::Value;
+
+use crate::schema::{Schema, TypeId};
 
 /// How a strategic merge treats a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,30 +14,26 @@ pub enum ListKind {
     Set,
 }
 
-/// `path` leads from the root to the list, without positions. Field names are unique enough in these kinds
-/// that their parent decides only where it must.
-pub fn list_kind(path: &[&str]) -> ListKind {
-    use ListKind::{MergeBy, Replace, Set};
-    let (Some(field), parent) = (path.last(), path.iter().rev().nth(1).copied()) else { return Replace };
-    match (*field, parent) {
-        ("finalizers", Some("metadata" | "spec")) => Set,
-        ("ownerReferences", Some("metadata")) => MergeBy("uid"),
-        ("containers" | "initContainers" | "ephemeralContainers" | "volumes", _) => MergeBy("name"),
-        ("env" | "resourceClaims" | "schedulingGates" | "imagePullSecrets", _) => MergeBy("name"),
-        ("ports", Some("containers" | "initContainers" | "ephemeralContainers")) => MergeBy("containerPort"),
-        ("ports", Some("spec")) => MergeBy("port"),
-        ("volumeMounts", _) => MergeBy("mountPath"),
-        ("volumeDevices", _) => MergeBy("devicePath"),
-        ("topologySpreadConstraints", _) => MergeBy("topologyKey"),
-        ("hostAliases", _) => MergeBy("ip"),
-        ("podIPs" | "hostIPs", Some("status")) => MergeBy("ip"),
-        ("conditions", Some("status")) => MergeBy("type"),
-        ("addresses", Some("status")) => MergeBy("type"),
-        ("podCIDRs", Some("spec")) => Set,
-        ("drivers", Some("spec")) => MergeBy("name"),
-        ("resourceClaimStatuses", Some("status")) => MergeBy("name"),
-        // Of a service account, at the root.
-        ("secrets", None) => MergeBy("name"),
-        _ => Replace,
+/// Where a patch stands: the kind of the object, and the fields that lead from its root, without positions.
+pub struct Path<'a> {
+    root: Option<TypeId>,
+    pub fields: Vec<&'a str>,
+}
+
+impl Path<'_> {
+    /// The root of an object that says what it is.
+    pub fn of(object: &serde_json::Map<String, Value>) -> Self {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let root = Schema::get().kind(text("apiVersion"), text("kind"));
+        Self { root, fields: Vec::new() }
+    }
+
+    pub fn list_kind(&self) -> ListKind {
+        let field = self.root.and_then(|root| Schema::get().at(root, &self.fields));
+        match field.map(|field| &field.merge).filter(|merge| merge.elements) {
+            None => ListKind::Replace,
+            Some(merge) if merge.key.is_empty() => ListKind::Set,
+            Some(merge) => ListKind::MergeBy(&merge.key),
+        }
     }
 }

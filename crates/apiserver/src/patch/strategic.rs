@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::merge_keys::{ListKind, list_kind};
+use super::merge_keys::{ListKind, Path};
 use crate::status::Status;
 
 const PATCH: &str = "$patch";
@@ -16,7 +16,8 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, Status> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(malformed("the patch is not an object"));
     };
-    merge_object(object, patch, &mut Vec::new()).map(Value::Object)
+    let mut path = Path::of(&object);
+    merge_object(object, patch, &mut path).map(Value::Object)
 }
 
 fn malformed(why: &str) -> Status {
@@ -24,7 +25,7 @@ fn malformed(why: &str) -> Status {
 }
 
 /// `path` leads to this object, without positions.
-fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Vec<&'a str>) -> Result<Object, Status> {
+fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Result<Object, Status> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
         None | Some("merge") => {}
         Some("replace") => return Ok(cleaned(patch)),
@@ -44,21 +45,21 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Vec<&'a str>) -> 
             delete_primitives(&mut out, field, change);
             continue;
         }
-        path.push(key);
+        path.fields.push(key);
         let old = out.remove(key);
         if let Some(new) = merge_value(old, change, path)? {
             out.insert(key.clone(), new);
         }
-        path.pop();
+        path.fields.pop();
     }
     // Orders come last: they may speak of lists that the patch changes and of lists it does not.
     for (key, order) in patch {
         if let Some(field) = key.strip_prefix(SET_ORDER)
             && let (Some(Value::Array(list)), Some(order)) = (out.get_mut(field), order.as_array())
         {
-            path.push(field);
-            reorder(list, order, list_kind(path));
-            path.pop();
+            path.fields.push(field);
+            reorder(list, order, path.list_kind());
+            path.fields.pop();
         }
     }
     Ok(out)
@@ -68,7 +69,7 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Vec<&'a str>) -> 
 fn merge_value<'a>(
     old: Option<Value>,
     change: &'a Value,
-    path: &mut Vec<&'a str>,
+    path: &mut Path<'a>,
 ) -> Result<Option<Value>, Status> {
     Ok(match (old, change) {
         (_, Value::Null) => None,
@@ -96,7 +97,7 @@ fn merge_value<'a>(
 fn merge_list<'a>(
     mut old: Vec<Value>,
     patch: &'a [Value],
-    path: &mut Vec<&'a str>,
+    path: &mut Path<'a>,
 ) -> Result<Vec<Value>, Status> {
     let directive = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
     if patch.iter().any(|element| directive(element).as_deref() == Some("replace")) {
@@ -104,7 +105,7 @@ fn merge_list<'a>(
         let rest = patch.iter().filter(|element| directive(element).as_deref() != Some("replace"));
         return Ok(rest.map(cleaned_value).collect());
     }
-    match list_kind(path) {
+    match path.list_kind() {
         ListKind::Replace => Ok(patch.iter().map(cleaned_value).collect()),
         ListKind::Set => {
             for element in patch {

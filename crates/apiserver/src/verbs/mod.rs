@@ -21,7 +21,7 @@ use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
-use crate::http::accept::Form;
+use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
 use crate::registry::{Kind, KindInfo, Part};
 use crate::status::Status;
@@ -39,6 +39,7 @@ pub struct Call {
     pub subresource: Option<String>,
     pub query: Query,
     pub form: Form,
+    pub encoding: Encoding,
     /// Without parameters; empty if the client sent none.
     pub content_type: String,
     pub body: Bytes,

@@ -48,7 +48,7 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
     }
 
     let table = &call.info().table;
-    let encoder = Encoder::new(call.kind.clone(), call.form, call.query.get("includeObject"));
+    let encoder = Encoder::new(call.kind.clone(), call.form, call.encoding, call.query.get("includeObject"));
     let end = Instant::now() + seconds.map_or(TIMEOUT, Duration::from_secs);
     let mut watch = Watch {
         watcher: core.store.watch(table, core.store.version()).map_err(Status::internal)?,

@@ -1,6 +1,13 @@
 use super::*;
 use serde_json::json;
 
+/// The kind decides how lists merge.
+fn typed(mut object: Value, kind: &str) -> Value {
+    object["apiVersion"] = "v1".into();
+    object["kind"] = kind.into();
+    object
+}
+
 #[test]
 fn table() {
     let cases = [
@@ -83,12 +90,6 @@ fn table() {
             json!({"spec": {"containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}]}}),
         ),
         (
-            "secrets of a service account and drivers of a CSINode",
-            json!({"secrets": [{"name": "a"}], "spec": {"drivers": [{"name": "d", "nodeID": "1"}]}}),
-            json!({"secrets": [{"name": "b"}], "spec": {"drivers": [{"name": "d", "nodeID": "2"}]}}),
-            json!({"secrets": [{"name": "a"}, {"name": "b"}], "spec": {"drivers": [{"name": "d", "nodeID": "2"}]}}),
-        ),
-        (
             "volumesAttached is replaced",
             json!({"status": {"volumesAttached": [{"name": "a", "devicePath": ""}]}}),
             json!({"status": {"volumesAttached": [{"name": "b", "devicePath": ""}]}}),
@@ -108,12 +109,26 @@ fn table() {
         ),
     ];
     for (name, object, patch, want) in cases {
-        assert_eq!(apply(object, &patch).unwrap(), want, "{name}");
+        let kind = if object["status"]["volumesAttached"].is_array() { "Node" } else { "Pod" };
+        assert_eq!(apply(typed(object, kind), &patch).unwrap(), typed(want, kind), "{name}");
     }
+}
+
+#[test]
+fn the_kind_decides_how_lists_merge() {
+    let secrets = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
+    let account = typed(json!({"secrets": secrets(&["a"])}), "ServiceAccount");
+    let merged = apply(account, &json!({"secrets": secrets(&["b"])})).unwrap();
+    assert_eq!(merged["secrets"], secrets(&["a", "b"]));
+    let mut node = json!({"spec": {"drivers": [{"name": "d", "nodeID": "1", "topologyKeys": ["x"]}]}});
+    (node["apiVersion"], node["kind"]) = (json!("storage.k8s.io/v1"), json!("CSINode"));
+    let merged = apply(node, &json!({"spec": {"drivers": [{"name": "d", "nodeID": "2"}]}})).unwrap();
+    let want = json!([{"name": "d", "nodeID": "2", "topologyKeys": ["x"]}]);
+    assert_eq!(merged["spec"]["drivers"], want);
 }
 
 #[test]
 fn a_missing_merge_key_is_refused() {
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
-    assert_eq!(apply(json!({}), &patch).unwrap_err().code, 400);
+    assert_eq!(apply(typed(json!({}), "Pod"), &patch).unwrap_err().code, 400);
 }

@@ -120,10 +120,37 @@ async fn other_forms() {
         (&list["items"][0]["metadata"]["name"], &list["items"][0]["data"]),
         (&json!("a"), &Value::Null)
     );
-    let proto = send(&server, Method::GET, CONFIGMAPS, "application/vnd.kubernetes.protobuf", None).await;
-    assert_eq!(proto.code, 406);
-    let sent = Some(("application/vnd.kubernetes.protobuf", vec![1]));
+    let unknown = send(&server, Method::GET, CONFIGMAPS, "application/x-tar", None).await;
+    assert_eq!(unknown.code, 406);
+    let sent = Some(("application/x-tar", vec![1]));
     assert_eq!(send(&server, Method::POST, CONFIGMAPS, "*/*", sent).await.code, 415);
+}
+
+/// What a client of upstream's Go library sends and reads by default.
+#[tokio::test]
+async fn objects_travel_as_protobuf() {
+    const BINARY: &str = "application/vnd.kubernetes.protobuf";
+    let server = server().await;
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "binary"}, "data": {"a": "b"},
+    });
+    let sent = Some((BINARY, crate::protobuf::encode(&object).expect("has a schema")));
+    let created = send(&server, Method::POST, CONFIGMAPS, BINARY, sent).await;
+    assert_eq!(created.code, 201);
+    let read = |body: &[u8]| crate::protobuf::decode(body, ("", "")).expect("readable");
+    assert_eq!(read(&created.bytes)["data"], object["data"]);
+    let list = send(&server, Method::GET, CONFIGMAPS, BINARY, None).await;
+    let list = read(&list.bytes);
+    assert_eq!((&list["kind"], &list["items"][0]["data"]), (&json!("ConfigMapList"), &object["data"]));
+    let broken = send(&server, Method::POST, CONFIGMAPS, "*/*", Some((BINARY, vec![1]))).await;
+    assert_eq!(broken.code, 400);
+    let gone = format!("{CONFIGMAPS}/binary");
+    let options =
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+    let mut options_as_v1 = options.clone();
+    options_as_v1["apiVersion"] = json!("v1");
+    let sent = Some((BINARY, crate::protobuf::encode(&options_as_v1).expect("has a schema")));
+    assert_eq!(send(&server, Method::DELETE, &gone, BINARY, sent).await.code, 200);
 }
 
 #[tokio::test]
