@@ -1,7 +1,7 @@
 //! Admission: what the server itself changes in, or refuses of, an object beyond the rules of its kind.
 //!
-//! A plugin is registered with [`Registry::admit`](crate::registry::Registry::admit) and sees every create
-//! and update of every kind, in order of registration. Per write the steps are, as upstream has them:
+//! A plugin is registered with [`Registry::admit`](crate::registry::Registry::admit) and sees every create,
+//! update and deletion of every kind, in order of registration. Per write the steps are, as upstream has them:
 //!
 //! 1. the body is decoded and defaulted,
 //! 2. [`Admission::admit`] of every plugin may change the object,
@@ -13,6 +13,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::auth::User;
 use crate::status::Status;
 
 /// What a client wants to do.
@@ -21,6 +22,8 @@ pub enum Operation {
     Create,
     /// PUT and PATCH alike.
     Update,
+    /// Only [`Admission::validate`] runs, on what is stored.
+    Delete,
 }
 
 /// The write under way.
@@ -39,6 +42,7 @@ pub struct AdmissionRequest<'a> {
     pub name: &'a str,
     /// What is stored now; absent on create.
     pub old: Option<&'a Value>,
+    pub user: &'a User,
     pub now: Timestamp,
 }
 

@@ -1,6 +1,6 @@
 //! What every verb works on.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bowline_api::ObjectKey;
 use bowline_host::{Clock, Random};
@@ -14,20 +14,30 @@ use crate::store::Store;
 /// The store, the kinds and the two doors to the outside that verbs need.
 pub struct Core {
     pub store: Store,
-    pub registry: Registry,
+    /// Replaced as a whole when kinds come or go, so that a request sees one set of kinds throughout.
+    registry: RwLock<Arc<Registry>>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
 
 impl Core {
+    pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self { store, registry: RwLock::new(Arc::new(registry)), clock, random }
+    }
+
+    /// The kinds as they are now.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Lets every plugin change or refuse an object, in order of registration.
     pub fn admit(&self, request: &AdmissionRequest<'_>, object: &mut Value) -> Result<(), Status> {
-        self.registry.admission().iter().try_for_each(|plugin| plugin.admit(request, object, self))
+        self.registry().admission().iter().try_for_each(|plugin| plugin.admit(request, object, self))
     }
 
     /// Lets every plugin refuse what is about to be stored.
     pub fn validate(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), Status> {
-        self.registry.admission().iter().try_for_each(|plugin| plugin.validate(request, object, self))
+        self.registry().admission().iter().try_for_each(|plugin| plugin.validate(request, object, self))
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod admission;
 mod apply;
+pub mod auth;
 pub mod certs;
 mod core;
 mod discovery;

@@ -1,6 +1,7 @@
 //! The kinds this server knows, and the admission plugins in front of them.
 
 mod erased;
+mod info;
 mod unknown;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use crate::admission::Admission;
 use crate::kinds::Rules;
 
-pub use erased::{Decoded, Kind, KindInfo, Part, Prepared};
+pub use erased::{Decoded, Kind, Part, Prepared};
+pub use info::{KindInfo, KindNames, Scale, Subresource, Text, VERBS};
 
 /// All kinds, by group, version and plural, in that order; later also in discovery.
 #[derive(Default, Clone)]
@@ -23,11 +25,15 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds a kind. A second registration of the same plural replaces the first.
+    /// Adds a kind of this build.
     pub fn add<R: Rules>(&mut self) {
-        let kind: Arc<dyn Kind> = Arc::new(erased::Erased::<R>::new());
+        self.add_kind(Arc::new(erased::Erased::<R>::new()));
+    }
+
+    /// Adds a kind. A second registration of the same plural replaces the first.
+    pub fn add_kind(&mut self, kind: Arc<dyn Kind>) {
         let info = kind.info();
-        let key = (info.group.to_owned(), info.version.to_owned(), info.names.plural.to_owned());
+        let key = (info.group.to_string(), info.version.to_string(), info.names.plural.to_string());
         self.kinds.insert(key, kind);
     }
 

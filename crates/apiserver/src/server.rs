@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use bowline_host::{Clock, Random};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::User;
 use crate::core::Core;
 use crate::discovery;
 use crate::http::accept::{self, MediaType};
@@ -48,12 +49,12 @@ pub struct Server {
 
 impl Server {
     pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { core: Arc::new(Core { store, registry, clock, random }) }
+        Self { core: Arc::new(Core::new(store, registry, clock, random)) }
     }
 
     /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
     pub async fn bootstrap(&self) -> Result<(), Status> {
-        let Some(kind) = self.core.registry.kind("", "v1", "namespaces").cloned() else { return Ok(()) };
+        let Some(kind) = self.core.registry().kind("", "v1", "namespaces").cloned() else { return Ok(()) };
         for name in NAMESPACES {
             let object = json!({
                 "apiVersion": "v1", "kind": "Namespace",
@@ -93,12 +94,12 @@ impl Server {
             }
         }
         let closing = peer.map(|peer| peer.closing.clone()).unwrap_or_default();
-        let registry = &self.core.registry;
+        let registry = self.core.registry();
         let resource = match path::parse(head.uri.path()) {
             Path::Resource(resource) => resource,
             other => {
                 let accept = header(&head.headers, ACCEPT);
-                return discovery::run(registry, &head.method, &other, accept.unwrap_or_default());
+                return discovery::run(&registry, &head.method, &other, accept.unwrap_or_default());
             }
         };
         if !registry.has_group_version(&resource.group, &resource.version) {
@@ -110,11 +111,11 @@ impl Server {
             .kind(&resource.group, &resource.version, &resource.plural)
             .ok_or_else(Status::no_such_resource)?;
         let info = kind.info();
-        let binary = protobuf::knows(info.api_version, info.kind);
+        let binary = protobuf::knows(&info.api_version, &info.kind);
         let (form, encoding) = accept::form(header(&head.headers, ACCEPT), binary)?;
         let content_type = header(&head.headers, CONTENT_TYPE).unwrap_or_default();
         let content_type = MediaType::parse(content_type).essence.to_owned();
-        let (content_type, body) = as_json(content_type, body, (info.api_version, info.kind))?;
+        let (content_type, body) = as_json(content_type, body, (&info.api_version, &info.kind))?;
         let call = Call {
             kind: kind.clone(),
             namespace: resource.namespace,
@@ -125,6 +126,8 @@ impl Server {
             encoding,
             content_type,
             body,
+            user: Arc::new(User::server()),
+            user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
         let include = call.query.get("includeObject").to_owned();

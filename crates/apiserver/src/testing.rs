@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 
 use crate::field::Invalid;
 use crate::http::body::Body;
-use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules};
-use crate::registry::Registry;
+use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules, column};
+use crate::registry::{Registry, Subresource};
 use crate::server::Server;
 use crate::store::Store;
 
-const NAME_COLUMN: Column =
-    Column { name: "Name", type_: "string", format: "name", description: "", priority: 0 };
+const COLUMNS: &[Column] = &[column::name("Name", "")];
 
 macro_rules! kind {
     ($rules:ident, $object:ty, $plural:literal, $singular:literal, $namespaced:literal, { $($rest:tt)* }) => {
@@ -32,7 +31,7 @@ macro_rules! kind {
                 Names { plural: $plural, singular: $singular, short: &[], categories: &[] };
             const NAMESPACED: bool = $namespaced;
             fn columns() -> &'static [Column] {
-                &[NAME_COLUMN]
+                COLUMNS
             }
             fn cells(object: &Self::Object, _now: Timestamp) -> Vec<Value> {
                 vec![object.metadata.name.clone().into()]
@@ -100,6 +99,7 @@ kind!(Claims, PersistentVolumeClaim, "persistentvolumeclaims", "persistentvolume
 });
 
 kind!(Pods, Pod, "pods", "pod", true, {
+    const SUBRESOURCES: &'static [Subresource] = crate::kinds::pod::PodRules::SUBRESOURCES;
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &["spec.nodeName"];

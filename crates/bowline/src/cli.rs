@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::apiserver::KubeApiserver;
 use crate::demo::Demo;
 use crate::drivers::Driver;
 use crate::up::Up;
@@ -25,6 +26,7 @@ pub struct Cli {
 pub enum Command {
     Up(Up),
     Demo(Demo),
+    KubeApiserver(KubeApiserver),
     #[command(subcommand)]
     Driver(Driver),
     /// Supervises one container; started by the kubelet role

@@ -1,5 +1,6 @@
 //! The binary's parts: command line, wiring of all roles in one process, the demo.
 
+pub mod apiserver;
 pub mod cli;
 pub mod demo;
 pub mod drivers;
@@ -24,6 +25,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         match command {
             Command::Up(up) => up.run().await,
             Command::Demo(demo) => demo.run().await,
+            Command::KubeApiserver(server) => server.run().await,
             Command::Driver(driver) => driver.run().await,
             Command::ContainerShim { .. } | Command::ContainerInit { .. } => Ok(ExitCode::FAILURE),
         }

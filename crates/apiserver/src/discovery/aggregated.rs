@@ -5,7 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::plain::names;
-use super::{VERBS, subresources};
+use super::subresources;
 use crate::http::accept::MediaType;
 use crate::http::body::{Body, full};
 use crate::registry::{KindInfo, Registry};
@@ -70,11 +70,11 @@ fn resource(info: &KindInfo) -> Value {
         "responseKind": {"group": info.group, "version": info.version, "kind": info.kind},
         "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.names.singular,
-        "verbs": VERBS,
+        "verbs": info.verbs,
     });
-    for (field, values) in [("shortNames", info.names.short), ("categories", info.names.categories)] {
+    for (field, values) in [("shortNames", &info.names.short), ("categories", &info.names.categories)] {
         if !values.is_empty() {
-            out[field] = values.into();
+            out[field] = json!(values);
         }
     }
     if !subs.is_empty() {

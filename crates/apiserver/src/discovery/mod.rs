@@ -17,8 +17,6 @@ use crate::status::Status;
 /// The version this server claims, for clients that compare.
 pub const GIT_VERSION: &str = "v1.36.0+bowline";
 
-/// Verbs of every resource, sorted as upstream sorts them.
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Paths that need no credentials.
@@ -101,14 +99,17 @@ fn version() -> Value {
     })
 }
 
-/// Subresources of a kind: name, verbs, and the group, version and kind of what it takes.
-fn subresources(info: &KindInfo) -> Vec<(&'static str, Vec<&'static str>, [&'static str; 3])> {
-    let mut all = Vec::new();
-    if info.table.as_ref() == "pods" {
-        all.push(("binding", vec!["create"], ["", "v1", "Binding"]));
-    }
+/// Subresources of a kind, sorted by name: name, verbs, and the group, version and kind of what it takes.
+fn subresources(info: &KindInfo) -> Vec<(&str, &[&str], [&str; 3])> {
+    let own = info.subresources.iter();
+    let mut all: Vec<(&str, &[&str], [&str; 3])> =
+        own.map(|sub| (sub.name, sub.verbs, [sub.group, sub.version, sub.kind])).collect();
     if info.status {
-        all.push(("status", STATUS_VERBS.to_vec(), [info.group, info.version, info.kind]));
+        all.push(("status", &STATUS_VERBS, [&info.group, &info.version, &info.kind]));
     }
+    if info.scale.is_some() {
+        all.push(("scale", &STATUS_VERBS, ["autoscaling", "v1", "Scale"]));
+    }
+    all.sort_unstable();
     all
 }

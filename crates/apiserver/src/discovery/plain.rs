@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{VERBS, subresources};
+use super::subresources;
 use crate::registry::{KindInfo, Registry};
 
 pub fn core_versions() -> Value {
@@ -62,13 +62,13 @@ fn described(info: &KindInfo) -> Vec<Value> {
         "singularName": info.names.singular,
         "namespaced": info.namespaced,
         "kind": info.kind,
-        "verbs": VERBS,
+        "verbs": info.verbs,
     });
     if !info.names.short.is_empty() {
-        main["shortNames"] = info.names.short.into();
+        main["shortNames"] = json!(info.names.short);
     }
     if !info.names.categories.is_empty() {
-        main["categories"] = info.names.categories.into();
+        main["categories"] = json!(info.names.categories);
     }
     let subs = subresources(info).into_iter().map(|(name, verbs, [group, version, kind])| {
         let mut sub = json!({

@@ -34,6 +34,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::field::Invalid;
+use crate::registry::{Scale, Subresource, Text, VERBS};
 
 /// What discovery says of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +47,14 @@ pub struct Names {
 }
 
 /// A column of the server-side table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    pub name: &'static str,
+    pub name: Text,
     /// `string`, `integer`, `boolean`, `date`.
-    pub type_: &'static str,
+    pub type_: Text,
     /// `name` for the first column, otherwise usually empty.
-    pub format: &'static str,
-    pub description: &'static str,
+    pub format: Text,
+    pub description: Text,
     /// 0: always shown; 1: only with `-o wide`.
     pub priority: i32,
 }
@@ -87,8 +88,12 @@ pub trait Rules: Send + Sync + 'static {
 
     const NAMES: Names;
     const NAMESPACED: bool;
+    /// What clients may do with the main resource.
+    const VERBS: &'static [&'static str] = VERBS;
     /// Has a `status` subresource.
     const STATUS: bool = false;
+    /// Subresources beside `status` and `scale`.
+    const SUBRESOURCES: &'static [Subresource] = &[];
     /// PUT without a resourceVersion is allowed.
     const UNCONDITIONAL_UPDATE: bool = true;
     /// PUT of a missing object creates it.
@@ -100,6 +105,11 @@ pub trait Rules: Send + Sync + 'static {
     /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
     /// ([`check::quantities::accept_numbers`]).
     const QUANTITIES: &'static [&'static str] = &[];
+
+    /// Where the `scale` subresource finds its fields, for kinds that have one.
+    fn scale() -> Option<Scale> {
+        None
+    }
 
     /// Fills what the client left out. Runs on every create and update, before validation.
     fn default_fields(_object: &mut Self::Object) {}

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::{Column, DeleteReply, Deletion, Names, Rules, column};
 use crate::field::Invalid;
+use crate::registry::Subresource;
 
 const COLUMNS: &[Column] = &[
     column::NAME,
@@ -39,6 +40,8 @@ impl Rules for PodRules {
     const NAMES: Names = Names { plural: "pods", singular: "pod", short: &["po"], categories: &["all"] };
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
+    const SUBRESOURCES: &'static [Subresource] =
+        &[Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" }];
     const GENERATION: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &[

@@ -17,7 +17,7 @@ const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVo
 
 const COLUMNS: &[Column] = &[
     column::NAME,
-    Column { format: "name", ..column::text("Attacher", "The driver that attaches.") },
+    column::name("Attacher", "The driver that attaches."),
     column::text("PV", "The volume."),
     column::text("Node", "The node."),
     column::flag("Attached", "Whether the volume is attached."),

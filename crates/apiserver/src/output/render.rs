@@ -39,6 +39,7 @@ pub fn reply(
             };
             (StatusCode::OK, body)
         }
+        Outcome::Other { code, json } => (code, whole(encoding, json)),
         Outcome::Status { code, status } => (code, whole(encoding, status.to_json().to_string().into())),
         Outcome::Watch(chunks) => {
             let media = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { JSON };
@@ -88,7 +89,7 @@ fn whole(encoding: Encoding, json: Bytes) -> (HeaderValue, Body) {
 fn binary_list(kind: &dyn Kind, listed: &Listed) -> Option<Vec<u8>> {
     let info = kind.info();
     let objects = listed.objects.iter().map(|object| object.json.as_ref());
-    protobuf::encode_list((info.api_version, info.kind), &list_metadata(listed), objects)
+    protobuf::encode_list((&info.api_version, &info.kind), &list_metadata(listed), objects)
 }
 
 fn object(kind: &dyn Kind, form: Form, include: Include, json: Bytes, now: Timestamp) -> Bytes {

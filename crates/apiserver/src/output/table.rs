@@ -1,5 +1,7 @@
 //! `Table`: what `kubectl get` prints.
 
+use std::borrow::Cow::Borrowed;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -28,17 +30,17 @@ impl Include {
 /// For kinds without columns of their own.
 const PLAIN: [Column; 2] = [
     Column {
-        name: "Name",
-        type_: "string",
-        format: "name",
-        description: "Name must be unique within a namespace.",
+        name: Borrowed("Name"),
+        type_: Borrowed("string"),
+        format: Borrowed("name"),
+        description: Borrowed("Name must be unique within a namespace."),
         priority: 0,
     },
     Column {
-        name: "Created At",
-        type_: "date",
-        format: "",
-        description: "The time at which the object was created.",
+        name: Borrowed("Created At"),
+        type_: Borrowed("date"),
+        format: Borrowed(""),
+        description: Borrowed("The time at which the object was created."),
         priority: 0,
     },
 ];
@@ -55,8 +57,8 @@ pub fn table(columns: Option<Value>, rows: Vec<Value>, list_metadata: Value) -> 
 }
 
 pub fn columns(kind: &dyn Kind) -> Value {
-    let own = kind.info().columns;
-    let all = if own.is_empty() { &PLAIN[..] } else { own };
+    let own = &kind.info().columns;
+    let all = if own.is_empty() { &PLAIN[..] } else { &own[..] };
     all.iter()
         .map(|column| {
             json!({

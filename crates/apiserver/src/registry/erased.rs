@@ -1,45 +1,19 @@
 //! Turns the typed [`Rules`] of a kind into calls on JSON, so that verbs need to know no kind.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::info::{KindInfo, KindNames, Text};
 use super::unknown::unknown_fields;
 use crate::field::Invalid;
 use crate::kinds::check::quantities::accept_numbers;
-use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules};
+use crate::kinds::{Deletion, Rules};
 use crate::status::Resource;
-
-/// Everything about a kind that is not a function.
-#[derive(Debug, Clone)]
-pub struct KindInfo {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-    /// `v1` or `group/version`.
-    pub api_version: &'static str,
-    /// Where objects are stored: `plural` or `plural.group`, whatever the version.
-    pub table: Arc<str>,
-    pub names: Names,
-    pub namespaced: bool,
-    pub status: bool,
-    pub unconditional_update: bool,
-    pub create_on_update: bool,
-    pub generation: bool,
-    pub delete_reply: DeleteReply,
-    pub columns: &'static [Column],
-    pub field_labels: &'static [&'static str],
-}
-
-impl KindInfo {
-    pub fn resource(&self) -> Resource<'static> {
-        Resource { group: self.group, plural: self.names.plural }
-    }
-}
 
 /// A body that passed its type.
 pub struct Decoded {
@@ -87,7 +61,7 @@ pub trait Kind: Send + Sync + 'static {
     /// Why this object may not be deleted at all.
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
-    fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String>;
+    fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
 }
 
 /// [`Kind`] for any [`Rules`].
@@ -99,21 +73,30 @@ pub struct Erased<R> {
 impl<R: Rules> Erased<R> {
     pub fn new() -> Self {
         let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
+        let texts = |all: &[&'static str]| all.iter().copied().map(Cow::Borrowed).collect::<Vec<Text>>();
         let info = KindInfo {
-            group: R::Object::GROUP,
-            version: R::Object::VERSION,
-            kind: R::Object::KIND,
-            api_version: R::Object::API_VERSION,
+            group: R::Object::GROUP.into(),
+            version: R::Object::VERSION.into(),
+            kind: R::Object::KIND.into(),
+            api_version: R::Object::API_VERSION.into(),
             table: resource.to_string().into(),
-            names: R::NAMES,
+            names: KindNames {
+                plural: R::NAMES.plural.into(),
+                singular: R::NAMES.singular.into(),
+                short: texts(R::NAMES.short),
+                categories: texts(R::NAMES.categories),
+            },
             namespaced: R::NAMESPACED,
+            verbs: R::VERBS,
             status: R::STATUS,
+            scale: R::scale(),
+            subresources: R::SUBRESOURCES,
             unconditional_update: R::UNCONDITIONAL_UPDATE,
             create_on_update: R::CREATE_ON_UPDATE,
             generation: R::GENERATION,
             delete_reply: R::DELETE_REPLY,
-            columns: R::columns(),
-            field_labels: R::FIELD_LABELS,
+            columns: Cow::Borrowed(R::columns()),
+            field_labels: texts(R::FIELD_LABELS),
         };
         Self { info, rules: PhantomData }
     }
@@ -191,7 +174,8 @@ impl<R: Rules> Kind for Erased<R> {
         Ok(R::cells(&parsed(json)?, now))
     }
 
-    fn field_labels(&self, json: &[u8]) -> Result<Vec<(&'static str, String)>, String> {
-        Ok(R::field_labels(&parsed(json)?))
+    fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
+        let labels = R::field_labels(&parsed(json)?);
+        Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 }

@@ -43,8 +43,8 @@ fn requirement(text: &str, kind: &dyn Kind) -> Result<Requirement, Status> {
         let why = format!("invalid selector: {text:?}; can't understand {text:?}");
         return Err(Status::bad_request(why));
     };
-    let own = kind.info().field_labels;
-    if label != NAME && label != NAMESPACE && !own.contains(&label) {
+    let own = &kind.info().field_labels;
+    if label != NAME && label != NAMESPACE && !own.iter().any(|known| known == label) {
         let why = if own.is_empty() {
             format!("{label:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}")
         } else {

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::registry::Text;
+
 pub type Labels = BTreeMap<String, String>;
-pub type Fields = Vec<(&'static str, String)>;
+pub type Fields = Vec<(Text, String)>;
 
 /// One version of one object: immutable, shared by everyone who reads it.
 ///

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
-use super::{Call, Reply, namespace};
+use super::{Actor, Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::metadata;
@@ -25,14 +25,14 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
-    let json = create(core, call.kind.as_ref(), namespace, object, call.query.dry_run()?).await?;
+    let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
 
 /// Creates an object on the server's own behalf unless it is there.
 pub async fn ensure(core: &Arc<Core>, kind: &dyn Kind, namespace: &str, object: Value) -> Result<(), Status> {
     let decoded = kind.decode(&object).map_err(Status::internal)?;
-    match create(core, kind, namespace, decoded.object, false).await {
+    match create(core, kind, namespace, decoded.object, &Actor::server()).await {
         Err(status) if status.reason == "AlreadyExists" => Ok(()),
         other => other.map(drop),
     }
@@ -44,7 +44,7 @@ pub async fn create(
     kind: &dyn Kind,
     within: &str,
     mut object: Value,
-    dry_run: bool,
+    actor: &Actor,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
     if metadata::version(&object)?.is_some() {
@@ -58,7 +58,7 @@ pub async fn create(
     }
     let prefix = metadata::text(&object, "generateName").to_owned();
     let made_up = metadata::name(&object).is_empty() && !prefix.is_empty();
-    let attempts = if made_up && !dry_run { NAME_ATTEMPTS } else { 1 };
+    let attempts = if made_up && !actor.dry_run { NAME_ATTEMPTS } else { 1 };
     for attempt in 1..=attempts {
         let last = attempt == attempts;
         let mut object = if last { std::mem::take(&mut object) } else { object.clone() };
@@ -67,8 +67,8 @@ pub async fn create(
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
             metadata::set(&mut object, "name", Some(name.into()));
         }
-        let object = prepare(core, kind, within, object)?;
-        if dry_run {
+        let object = prepare(core, kind, within, object, actor)?;
+        if actor.dry_run {
             return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
         }
         let key = ObjectKey::new(within, metadata::name(&object));
@@ -104,19 +104,26 @@ fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), St
 }
 
 /// Admission, metadata and the rules of the kind.
-fn prepare(core: &Core, kind: &dyn Kind, namespace: &str, mut object: Value) -> Result<Value, Status> {
+fn prepare(
+    core: &Core,
+    kind: &dyn Kind,
+    namespace: &str,
+    mut object: Value,
+    actor: &Actor,
+) -> Result<Value, Status> {
     let info = kind.info();
     let now = core.clock.now();
     let name = metadata::name(&object).to_owned();
     let request = AdmissionRequest {
         operation: Operation::Create,
-        group: info.group,
-        plural: info.names.plural,
-        kind: info.kind,
+        group: &info.group,
+        plural: &info.names.plural,
+        kind: &info.kind,
         subresource: "",
         namespace,
         name: &name,
         old: None,
+        user: &actor.user,
         now,
     };
     core.admit(&request, &mut object)?;
@@ -125,7 +132,7 @@ fn prepare(core: &Core, kind: &dyn Kind, namespace: &str, mut object: Value) -> 
     let mut errors = metadata::validate(&prepared.object, kind);
     errors.extend(prepared.errors);
     if !errors.is_empty() {
-        return Err(Status::invalid(info.group, info.kind, &name, &errors));
+        return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }
     core.validate(&request, &prepared.object)?;
     Ok(prepared.object)

@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Call, Listed, Outcome, Reply, list, namespace};
+use super::{Actor, Call, Listed, Outcome, Reply, list, namespace};
+use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::kinds::{DeleteReply, Deletion};
 use crate::metadata;
@@ -52,7 +53,8 @@ pub enum Deleted {
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let options = options(call)?;
     let info = call.info();
-    let deleted = delete(core, call.kind.as_ref(), &call.key(), &options).await?;
+    let actor = Actor::of(call)?;
+    let deleted = delete(core, call.kind.as_ref(), &call.key(), &options, &actor).await?;
     if info.resource() == namespace::RESOURCE && !options.is_dry_run() {
         namespace::empty(core, call.name()).await?;
     }
@@ -71,9 +73,9 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
 /// Deletes everything a selector matches, one by one, and answers with what it found.
 pub async fn collection(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let found = list::everything(core, call)?;
-    let options = options(call)?;
+    let (options, actor) = (options(call)?, Actor::of(call)?);
     for object in &found.objects {
-        match delete(core, call.kind.as_ref(), &object.key, &options).await {
+        match delete(core, call.kind.as_ref(), &object.key, &options, &actor).await {
             Err(status) if status.reason != "NotFound" => return Err(status),
             _ => {}
         }
@@ -109,6 +111,7 @@ pub async fn delete(
     kind: &dyn Kind,
     key: &ObjectKey,
     options: &Options,
+    actor: &Actor,
 ) -> Result<Deleted, Status> {
     let info = kind.info();
     for _ in 0..ATTEMPTS_MAX {
@@ -119,6 +122,19 @@ pub async fn delete(
         if let Some(why) = kind.delete_refusal(&old).map_err(Status::internal)? {
             return Err(Status::forbidden(info.resource(), &key.name, why));
         }
+        let request = AdmissionRequest {
+            operation: Operation::Delete,
+            group: &info.group,
+            plural: &info.names.plural,
+            kind: &info.kind,
+            subresource: "",
+            namespace: &key.namespace,
+            name: &key.name,
+            old: Some(&old),
+            user: &actor.user,
+            now: core.clock.now(),
+        };
+        core.validate(&request, &old)?;
         let requested = options.grace_period_seconds;
         let grace = match kind.deletion(&old, requested).map_err(Status::internal)? {
             Deletion::Now => 0,

@@ -83,8 +83,8 @@ fn check_type(call: &Call, value: &mut Value) -> Result<(), Status> {
             info.version, info.kind
         )));
     }
-    fields.insert("apiVersion".into(), info.api_version.into());
-    fields.insert("kind".into(), info.kind.into());
+    fields.insert("apiVersion".into(), info.api_version.as_ref().into());
+    fields.insert("kind".into(), info.kind.as_ref().into());
     let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
     if metadata.is_null() {
         *metadata = Value::Object(Default::default());

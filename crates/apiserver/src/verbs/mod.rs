@@ -1,5 +1,6 @@
 //! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
+mod actor;
 mod binding;
 mod create;
 mod delete;
@@ -20,6 +21,7 @@ use futures::Stream;
 use http::{Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::User;
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
@@ -27,6 +29,7 @@ use crate::registry::{Kind, KindInfo, Part};
 use crate::status::Status;
 use crate::store::Stored;
 
+pub use actor::Actor;
 pub use create::ensure;
 pub use namespace::resume;
 
@@ -43,6 +46,9 @@ pub struct Call {
     /// Without parameters; empty if the client sent none.
     pub content_type: String,
     pub body: Bytes,
+    pub user: Arc<User>,
+    /// Empty if the client sent none.
+    pub user_agent: String,
     /// Ends watches when the server goes down.
     pub closing: CancellationToken,
 }
@@ -57,6 +63,11 @@ pub struct Reply {
 pub enum Outcome {
     /// An object of the kind of the call.
     Object {
+        code: StatusCode,
+        json: Bytes,
+    },
+    /// An answer of another kind, e.g. a review or a scale, which names its kind itself.
+    Other {
         code: StatusCode,
         json: Bytes,
     },

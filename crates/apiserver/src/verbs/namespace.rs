@@ -4,9 +4,12 @@
 //! object checks whether it was the last one, so there is nothing to run in the background; what a crash
 //! leaves half done is taken up at the next start.
 
+use std::sync::Arc;
+
 use bowline_api::ObjectKey;
 use serde_json::Value;
 
+use super::Actor;
 use super::delete::{self, Options};
 use crate::core::Core;
 use crate::metadata;
@@ -23,7 +26,7 @@ pub fn accepts_content(
     name: &str,
     namespace: &str,
 ) -> Result<(), Status> {
-    if core.registry.kind("", "v1", RESOURCE.plural).is_none() {
+    if core.registry().kind("", "v1", RESOURCE.plural).is_none() {
         return Ok(());
     }
     let Some(found) = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace)) else {
@@ -62,9 +65,10 @@ pub async fn empty(core: &Core, namespace: &str) -> Result<(), Status> {
 
 async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
     for kind in contained(core) {
+        let kind = kind.as_ref();
         let page = core.store.page(&kind.info().table, Some(namespace), None, None, usize::MAX);
         for object in page.map_err(Status::internal)?.objects {
-            match delete::delete(core, kind, &object.key, &Options::default()).await {
+            match delete::delete(core, kind, &object.key, &Options::default(), &Actor::server()).await {
                 Err(status) if status.code >= 500 => return Err(status),
                 _ => {}
             }
@@ -84,7 +88,7 @@ pub async fn resume(core: &Core) -> Result<(), Status> {
 
 /// The deletion of a namespace may overtake a create in it; then its object goes as if it had come first.
 pub async fn after_creation(core: &Core, namespace: &str) -> Result<(), Status> {
-    let known = core.registry.kind("", "v1", RESOURCE.plural).is_some();
+    let known = core.registry().kind("", "v1", RESOURCE.plural).is_some();
     let found = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace));
     let stays = !known || found.is_some_and(|found| !found.deleting());
     if stays { Ok(()) } else { sweep(core, namespace).await }
@@ -130,6 +134,6 @@ fn is_empty(core: &Core, namespace: &str) -> Result<bool, Status> {
 }
 
 /// The kinds that live in namespaces.
-fn contained(core: &Core) -> impl Iterator<Item = &dyn Kind> {
-    core.registry.kinds().map(|kind| kind.as_ref()).filter(|kind| kind.info().namespaced)
+fn contained(core: &Core) -> Vec<Arc<dyn Kind>> {
+    core.registry().kinds().filter(|kind| kind.info().namespaced).cloned().collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::create::create;
 use super::input::{self, Input, Source};
-use super::{Call, Reply, namespace};
+use super::{Actor, Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::{Invalid, Reason};
@@ -28,7 +28,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
         let namespace = call.namespace.as_deref().unwrap_or_default();
-        let json = create(core, call.kind.as_ref(), namespace, object, call.query.dry_run()?).await?;
+        let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
         return Ok(Reply::object(StatusCode::CREATED, json, warnings));
     }
     let version = metadata::version(&object)?;
@@ -40,7 +40,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
             value: None,
             detail: "0x0: must be specified for an update".into(),
         };
-        return Err(Status::invalid(info.group, info.kind, call.name(), &[why]));
+        return Err(Status::invalid(&info.group, &info.kind, call.name(), &[why]));
     }
     let json = change(core, call, part, version, |old| {
         let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
@@ -84,7 +84,7 @@ pub async fn change(
     version: Option<u64>,
     mut make: impl FnMut(&Value) -> Result<Value, Status>,
 ) -> Result<Bytes, Status> {
-    let info = call.info();
+    let (info, actor) = (call.info(), Actor::of(call)?);
     let modified = || Status::modified(info.resource(), call.name());
     for _ in 0..ATTEMPTS_MAX {
         let current = core.store.get(&info.table, &call.key()).ok_or_else(|| call.not_found())?;
@@ -93,12 +93,12 @@ pub async fn change(
         }
         let old = current.value();
         let new = make(&old)?;
-        let new = prepare(core, call, part, new, &old)?;
+        let new = prepare(core, call, part, new, &old, &actor)?;
         if new == old {
             return Ok(current.json.clone());
         }
         let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
-        if call.query.dry_run()? {
+        if actor.dry_run {
             return encoded(&new);
         }
         // The answer to the update that lets an object go is the object as it would have been.
@@ -131,18 +131,26 @@ fn released(object: &Value) -> bool {
 }
 
 /// Admission, metadata and the rules of the kind.
-fn prepare(core: &Core, call: &Call, part: Part, mut new: Value, old: &Value) -> Result<Value, Status> {
+fn prepare(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    mut new: Value,
+    old: &Value,
+    actor: &Actor,
+) -> Result<Value, Status> {
     let info = call.info();
     let now = core.clock.now();
     let request = AdmissionRequest {
         operation: Operation::Update,
-        group: info.group,
-        plural: info.names.plural,
-        kind: info.kind,
+        group: &info.group,
+        plural: &info.names.plural,
+        kind: &info.kind,
         subresource: part.subresource(),
         namespace: call.namespace.as_deref().unwrap_or_default(),
         name: call.name(),
         old: Some(old),
+        user: &actor.user,
         now,
     };
     core.admit(&request, &mut new)?;
@@ -153,7 +161,7 @@ fn prepare(core: &Core, call: &Call, part: Part, mut new: Value, old: &Value) ->
     errors.extend(metadata::validate_update(&new, old));
     errors.extend(prepared.errors);
     if !errors.is_empty() {
-        return Err(Status::invalid(info.group, info.kind, call.name(), &errors));
+        return Err(Status::invalid(&info.group, &info.kind, call.name(), &errors));
     }
     if info.generation && part == Part::Main && content_differs(&new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;

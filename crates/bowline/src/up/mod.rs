@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::terminal::Terminal;
 pub use bootstrap::{CLASS, CLASS_IMMEDIATE, CLASS_SHARE};
 pub use config::Config;
+pub use preflight::bind;
 pub use running::Running;
 
 /// Run everything on this machine: API server, controllers, scheduler, sidecars, kubelet, CSI driver

@@ -4,16 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use bowline_apiserver::{Registry, Server, Store, certs::Authority, kinds, kubeconfig, tls};
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
 use super::{Config, bootstrap, preflight};
+use crate::apiserver::{self, Place, Serving};
 
 /// How long containers and unmounts may take after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -37,18 +36,17 @@ impl Running {
         let host = real::host(doors).context("open this machine")?;
         preflight::check(&host)?;
         let listener = preflight::bind(config.listen).await?;
-        let address = listener.local_addr().context("read the API server's address")?;
 
-        let path = config.store();
-        let store = tokio::task::spawn_blocking(move || Store::open_file(&path)).await??;
-        let mut registry = Registry::new();
-        kinds::register::register(&mut registry);
-        kinds::register::register_admission(&mut registry);
-        let server = Server::new(store, registry, host.clock.clone(), host.random.clone());
-        server.bootstrap().await.map_err(|status| anyhow!("create the first namespaces: {status:?}"))?;
-
+        let server =
+            apiserver::server(apiserver::open(Place::Directory(config.store())).await?, &host).await?;
         let server_stop = CancellationToken::new();
-        let serving = serve(&config, listener, address, server.clone(), server_stop.clone())?;
+        let serving = Serving::start(
+            server.clone(),
+            listener,
+            &config.data_dir,
+            &config.kubeconfig(),
+            server_stop.clone(),
+        )?;
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
@@ -61,7 +59,15 @@ impl Running {
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
         };
         let roles = Embedded::start(&ports, settings).await?;
-        let running = Self { config, ports, address, roles, drivers, server: serving, server_stop };
+        let running = Self {
+            config,
+            ports,
+            address: serving.address,
+            roles,
+            drivers,
+            server: serving.ended,
+            server_stop,
+        };
         running.ready().await?;
         Ok(running)
     }
@@ -101,21 +107,6 @@ impl Running {
         }
         Ok(())
     }
-}
-
-fn serve(
-    config: &Config,
-    listener: TcpListener,
-    address: SocketAddr,
-    server: Server,
-    stop: CancellationToken,
-) -> Result<JoinHandle<()>> {
-    let now = jiff::Timestamp::now();
-    let authority = Authority::open(&config.data_dir, now)?;
-    let tls = tls::config(&authority, &authority.issue_server(&[address.ip()], now)?)?;
-    let admin = authority.issue_admin(now)?;
-    kubeconfig::write_kubeconfig(&config.kubeconfig(), &format!("https://{address}"), &authority, &admin)?;
-    Ok(tokio::spawn(tls::serve(listener, server, tls, stop)))
 }
 
 /// An error and its causes, on one line.

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::json;
 
 use super::*;
 use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
+use crate::auth::User;
 use crate::kinds::admission::*;
 
 /// Objects by plural and name.
@@ -33,8 +35,10 @@ fn classes() -> Objects {
 }
 
 fn request<'a>(plural: &'a str, operation: Operation, old: Option<&'a Value>) -> AdmissionRequest<'a> {
+    static USER: LazyLock<User> = LazyLock::new(User::server);
     let (group, kind, subresource, namespace, name) = ("", "", "", "default", "data");
-    AdmissionRequest { operation, group, plural, kind, subresource, namespace, name, old, now: now() }
+    let user = &*USER;
+    AdmissionRequest { operation, group, plural, kind, subresource, namespace, name, old, user, now: now() }
 }
 
 fn admitted(plugin: &dyn Admission, plural: &str, operation: Operation, object: Value) -> Value {

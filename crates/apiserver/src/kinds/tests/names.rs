@@ -15,13 +15,14 @@ fn every_kind_as_upstream_has_it() {
         .kinds()
         .map(|kind| {
             let info = kind.info();
-            let words = [
-                info.api_version,
-                info.names.plural,
-                info.names.singular,
-                info.kind,
-                &info.names.short.join(","),
-                &info.names.categories.join(","),
+            let (short, categories) = (info.names.short.join(","), info.names.categories.join(","));
+            let words: [&str; 12] = [
+                &info.api_version,
+                &info.names.plural,
+                &info.names.singular,
+                &info.kind,
+                &short,
+                &categories,
                 flag(info.namespaced, "namespaced"),
                 flag(info.status, "status"),
                 flag(!info.unconditional_update, "needs-version"),
@@ -68,7 +69,8 @@ fn the_first_column_is_the_name_but_for_events() {
         let info = kind.info();
         let column = if info.kind == "Event" { info.columns.last() } else { info.columns.first() };
         let column = column.unwrap();
-        assert_eq!((column.name, column.format, column.type_), ("Name", "name", "string"), "{}", info.kind);
+        let shown = [&*column.name, &*column.format, &*column.type_];
+        assert_eq!(shown, ["Name", "name", "string"], "{}", info.kind);
     }
 }
 

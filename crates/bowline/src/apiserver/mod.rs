@@ -1,0 +1,55 @@
+//! `bowline kube-apiserver`: the API server alone, for upstream's controllers or ours in other processes.
+
+mod serving;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use bowline_host::real::{self, RealConfig};
+use tokio_util::sync::CancellationToken;
+
+use crate::terminal::Terminal;
+use crate::up::{bind, signal};
+pub use serving::{Place, Serving, open, server};
+
+/// The API server alone: kubectl, upstream's controllers and Bowline's roles work against it
+// Upstream's flags may be repeated; the last one wins.
+#[derive(clap::Args)]
+#[command(args_override_self = true)]
+pub struct KubeApiserver {
+    /// Where certificates and the kubeconfig are kept, and the objects unless told otherwise
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/bowline")]
+    data_dir: PathBuf,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// Port to listen on; 0 takes any free one
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    secure_port: u16,
+    /// Keep objects in memory only: everything is gone when the process ends
+    #[arg(long)]
+    memory: bool,
+}
+
+impl KubeApiserver {
+    pub async fn run(self) -> Result<ExitCode> {
+        crate::logging::start("info");
+        let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
+        let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
+        let place = if self.memory { Place::Memory } else { Place::Directory(self.data_dir.join("store")) };
+        let server = server(open(place).await?, &host).await?;
+
+        let stop = CancellationToken::new();
+        let kubeconfig = self.data_dir.join("kubeconfig");
+        let serving = Serving::start(server, listener, &self.data_dir, &kubeconfig, stop.clone())?;
+        let terminal = Terminal::default();
+        terminal.line(format!("API server   https://{}", serving.address));
+        terminal.line(format!("kubeconfig   {}", kubeconfig.display()));
+
+        signal::cancel_on_signal(stop.clone())?;
+        serving.ended.await.map_err(|error| anyhow!("the API server ended: {error}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
