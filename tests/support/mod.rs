@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 pub mod cluster;
+pub mod control_plane;
 pub mod ginkgo;
 pub mod machine;
 pub mod objects;
