@@ -7,6 +7,12 @@ SCHEMA := crates/apiserver/schema/kubernetes.json
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
+KUBERNETES_VERSION := v1.36.3
+KUBE_APISERVER := $(PEERS)/kube-apiserver-$(KUBERNETES_VERSION)
+KUBE_CONTROLLER_MANAGER := $(PEERS)/kube-controller-manager-$(KUBERNETES_VERSION)
+KUBE_SCHEDULER := $(PEERS)/kube-scheduler-$(KUBERNETES_VERSION)
+ETCD_VERSION := v3.6.16
+ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 
 .PHONY: help demo test sanity check tidy bench schema clean tools
 
@@ -55,3 +61,10 @@ $(KUBECTL): tests/peers/go.mod tests/peers/kubectl/main.go
 # Upstream's own checks of a CSI driver.
 $(CSI_SANITY): tests/peers/csi-sanity/go.mod
 	scripts/build-csi-sanity $(CSI_SANITY_VERSION) $(abspath $@)
+
+# Upstream's control plane and the etcd under it: what ours is compared with.
+$(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER): $(PEERS)/%-$(KUBERNETES_VERSION): tests/peers/kubernetes/go.mod
+	scripts/build-kubernetes $* $(KUBERNETES_VERSION) $(abspath $@)
+
+$(ETCD): tests/peers/etcd/go.mod
+	scripts/build-etcd $(ETCD_VERSION) $(abspath $@)
