@@ -11,6 +11,7 @@ pub mod csidriver;
 pub mod csinode;
 pub mod csistoragecapacity;
 pub mod event;
+pub mod event_v1;
 pub mod lease;
 pub mod namespace;
 pub mod node;
@@ -75,6 +76,16 @@ pub enum Deletion {
     Graceful(i64),
 }
 
+/// Objects of a kind that live in another kind's table, in the other's form.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredAs {
+    pub table: &'static str,
+    /// From the stored form to this kind's.
+    pub read: fn(Value) -> Value,
+    /// From this kind's form to the stored one.
+    pub write: fn(Value) -> Value,
+}
+
 /// The rules of one kind. All functions are pure; time arrives as an argument.
 pub trait Rules: Send + Sync + 'static {
     type Object: k8s_openapi::Resource
@@ -106,6 +117,11 @@ pub trait Rules: Send + Sync + 'static {
     /// ([`check::quantities::accept_numbers`]).
     const QUANTITIES: &'static [&'static str] = &[];
 
+    /// Where and how objects are stored, if not under the kind's own name and as they are.
+    fn stored_as() -> Option<StoredAs> {
+        None
+    }
+
     /// Where the `scale` subresource finds its fields, for kinds that have one.
     fn scale() -> Option<Scale> {
         None
@@ -122,6 +138,10 @@ pub trait Rules: Send + Sync + 'static {
 
     /// Rules beyond metadata, which is checked for all kinds alike.
     fn validate(object: &Self::Object) -> Vec<Invalid>;
+    /// Rules for new objects only. [`Rules::validate`] runs as well.
+    fn validate_create(_object: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
     /// What an update may not change. [`Rules::validate`] runs as well.
     fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()

@@ -6,6 +6,7 @@ use super::csidriver::CSIDriverRules;
 use super::csinode::CSINodeRules;
 use super::csistoragecapacity::CSIStorageCapacityRules;
 use super::event::EventRules;
+use super::event_v1::EventV1Rules;
 use super::lease::LeaseRules;
 use super::namespace::NamespaceRules;
 use super::node::NodeRules;
@@ -29,6 +30,7 @@ pub fn register(registry: &mut Registry) {
     registry.add::<ConfigMapRules>();
     registry.add::<ServiceAccountRules>();
     registry.add::<EventRules>();
+    registry.add::<EventV1Rules>();
     registry.add::<StorageClassRules>();
     registry.add::<CSIDriverRules>();
     registry.add::<CSINodeRules>();

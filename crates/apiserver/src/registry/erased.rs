@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
 use super::unknown::unknown_fields;
+use super::view::ViewKey;
 use crate::field::Invalid;
 use crate::kinds::check::quantities::accept_numbers;
-use crate::kinds::{Deletion, Rules};
+use crate::kinds::{Deletion, Rules, StoredAs};
 use crate::status::Resource;
 
 /// A body that passed its type.
@@ -62,11 +63,26 @@ pub trait Kind: Send + Sync + 'static {
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
+
+    /// The key of this kind's view of its table, if objects are stored in a form that differs from this kind's.
+    /// Without a view objects are served as the bytes that are stored.
+    fn view(&self) -> Option<&ViewKey> {
+        None
+    }
+    /// From the stored form to this kind's.
+    fn from_stored(&self, stored: Value) -> Value {
+        stored
+    }
+    /// From this kind's form to the stored one.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
 }
 
 /// [`Kind`] for any [`Rules`].
 pub struct Erased<R> {
     info: KindInfo,
+    view: Option<(ViewKey, StoredAs)>,
     rules: PhantomData<fn() -> R>,
 }
 
@@ -74,12 +90,13 @@ impl<R: Rules> Erased<R> {
     pub fn new() -> Self {
         let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
         let texts = |all: &[&'static str]| all.iter().copied().map(Cow::Borrowed).collect::<Vec<Text>>();
+        let view = R::stored_as().map(|view| (ViewKey::default(), view));
         let info = KindInfo {
             group: R::Object::GROUP.into(),
             version: R::Object::VERSION.into(),
             kind: R::Object::KIND.into(),
             api_version: R::Object::API_VERSION.into(),
-            table: resource.to_string().into(),
+            table: view.as_ref().map_or_else(|| resource.to_string().into(), |(_, view)| view.table.into()),
             names: KindNames {
                 plural: R::NAMES.plural.into(),
                 singular: R::NAMES.singular.into(),
@@ -98,7 +115,7 @@ impl<R: Rules> Erased<R> {
             columns: Cow::Borrowed(R::columns()),
             field_labels: texts(R::FIELD_LABELS),
         };
-        Self { info, rules: PhantomData }
+        Self { info, view, rules: PhantomData }
     }
 
     fn encode(object: &R::Object) -> Result<Value, String> {
@@ -131,7 +148,9 @@ impl<R: Rules> Kind for Erased<R> {
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        Ok(Prepared { errors: R::validate(&object), object: Self::encode(&object)? })
+        let mut errors = R::validate(&object);
+        errors.extend(R::validate_create(&object));
+        Ok(Prepared { errors, object: Self::encode(&object)? })
     }
 
     fn prepare_update(
@@ -177,5 +196,23 @@ impl<R: Rules> Kind for Erased<R> {
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
         let labels = R::field_labels(&parsed(json)?);
         Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    fn view(&self) -> Option<&ViewKey> {
+        self.view.as_ref().map(|(key, _)| key)
+    }
+
+    fn from_stored(&self, stored: Value) -> Value {
+        match &self.view {
+            None => stored,
+            Some((_, view)) => (view.read)(stored),
+        }
+    }
+
+    fn to_stored(&self, object: Value) -> Value {
+        match &self.view {
+            None => object,
+            Some((_, view)) => (view.write)(object),
+        }
     }
 }

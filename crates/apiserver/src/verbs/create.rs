@@ -75,7 +75,7 @@ pub async fn create(
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
-        match core.store.write(write).await {
+        match core.write(kind, write).await {
             Ok(stored) => {
                 if info.namespaced {
                     namespace::after_creation(core, &stored.key.namespace).await?;

@@ -83,10 +83,8 @@ fn page(
     let mut listed = Listed::default();
     let scan = if selector.is_everything() { limit } else { SCAN };
     loop {
-        let page = core
-            .store
-            .page(&call.info().table, namespace, after.as_ref(), at, scan)
-            .map_err(|gone| expired(call, gone))?;
+        let page =
+            core.page(kind, namespace, after.as_ref(), at, scan).map_err(|gone| expired(call, gone))?;
         // Later looks see the version of the first one.
         (listed.version, at) = (page.version, Some(page.version));
         let last = page.objects.last().map(|object| object.key.clone());

@@ -7,6 +7,7 @@ mod configmap;
 mod csidriver;
 mod csinode;
 mod event;
+mod event_v1;
 mod lease;
 mod names;
 mod namespace;
@@ -76,7 +77,9 @@ pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
     let mut object = parsed::<R>(object);
     R::prepare_create(&mut object, now());
-    R::validate(&object)
+    let mut errors = R::validate(&object);
+    errors.extend(R::validate_create(&object));
+    errors
 }
 
 pub fn update_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {

@@ -2,5 +2,6 @@
 
 mod deletes;
 mod reads;
+mod views;
 mod watches;
 mod writes;
