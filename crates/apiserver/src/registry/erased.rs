@@ -12,7 +12,7 @@ use super::info::{KindInfo, KindNames, Text};
 use super::unknown::unknown_fields;
 use crate::field::Invalid;
 use crate::kinds::check::quantities::accept_numbers;
-use crate::kinds::{Deletion, Rules};
+use crate::kinds::{Deletion, Dependents, Rules};
 use crate::status::Resource;
 
 /// A body that passed its type.
@@ -58,6 +58,10 @@ pub trait Kind: Send + Sync + 'static {
     -> Result<Prepared, String>;
     fn name_errors(&self, name: &str) -> Vec<String>;
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// What becomes of what objects of this kind own, unless a deletion says otherwise.
+    fn dependents(&self) -> Dependents {
+        Dependents::Background
+    }
     /// Why this object may not be deleted at all.
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
@@ -164,6 +168,10 @@ impl<R: Rules> Kind for Erased<R> {
 
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String> {
         Ok(R::deletion(&typed(object)?, requested))
+    }
+
+    fn dependents(&self) -> Dependents {
+        R::DEPENDENTS
     }
 
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
