@@ -43,6 +43,10 @@ pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 /// In `spec.finalizers` of a namespace: its content is still there.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
+/// Keeps an object until its dependents have lost their references to it.
+pub const ORPHAN_DEPENDENTS: &str = "orphan";
+/// Keeps an object until the dependents that block it are gone.
+pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 /// Keeps a claim while pods use it.
 pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Keeps a volume while it is bound.

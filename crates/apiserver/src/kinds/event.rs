@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use serde_json::Value;
 
 use super::check::names;
-use super::{Column, Names, Rules, age, column};
+use super::{Column, Dependents, Names, Rules, age, column};
 use crate::field::Invalid;
 
 const WORD_MAX: usize = 128;
@@ -31,6 +31,7 @@ impl Rules for EventRules {
     const NAMES: Names = Names { plural: "events", singular: "event", short: &["ev"], categories: &[] };
     const NAMESPACED: bool = true;
     const CREATE_ON_UPDATE: bool = true;
+    const DEPENDENTS: Dependents = Dependents::None;
     const FIELD_LABELS: &'static [&'static str] = &[
         "involvedObject.kind",
         "involvedObject.namespace",

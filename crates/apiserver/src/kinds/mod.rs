@@ -86,6 +86,17 @@ pub struct StoredAs {
     pub write: fn(Value) -> Value,
 }
 
+/// What becomes of what a deleted object owns, unless the deletion says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// The garbage collector deletes it afterwards.
+    Background,
+    /// It stays: the custom of kinds that are older than the garbage collector.
+    Orphan,
+    /// The kind owns nothing, whatever a deletion says.
+    None,
+}
+
 /// The rules of one kind. All functions are pure; time arrives as an argument.
 pub trait Rules: Send + Sync + 'static {
     type Object: k8s_openapi::Resource
@@ -112,6 +123,7 @@ pub trait Rules: Send + Sync + 'static {
     /// `metadata.generation` starts at 1 and grows when anything but metadata and status changes.
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
+    const DEPENDENTS: Dependents = Dependents::Background;
 
     /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
     /// ([`check::quantities::accept_numbers`]).

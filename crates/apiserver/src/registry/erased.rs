@@ -13,7 +13,7 @@ use super::unknown::unknown_fields;
 use super::view::ViewKey;
 use crate::field::Invalid;
 use crate::kinds::check::quantities::accept_numbers;
-use crate::kinds::{Deletion, Rules, StoredAs};
+use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
 use crate::status::Resource;
 
 /// A body that passed its type.
@@ -59,6 +59,10 @@ pub trait Kind: Send + Sync + 'static {
     -> Result<Prepared, String>;
     fn name_errors(&self, name: &str) -> Vec<String>;
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// What becomes of what objects of this kind own, unless a deletion says otherwise.
+    fn dependents(&self) -> Dependents {
+        Dependents::Background
+    }
     /// Why this object may not be deleted at all.
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
@@ -183,6 +187,10 @@ impl<R: Rules> Kind for Erased<R> {
 
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String> {
         Ok(R::deletion(&typed(object)?, requested))
+    }
+
+    fn dependents(&self) -> Dependents {
+        R::DEPENDENTS
     }
 
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
