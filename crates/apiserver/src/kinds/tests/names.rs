@@ -44,6 +44,7 @@ fn every_kind_as_upstream_has_it() {
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
         "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
+        "events.k8s.io/v1 events event Event ev namespaced put-creates",
         "storage.k8s.io/v1 csidrivers csidriver CSIDriver needs-version generation replies-object",
         "storage.k8s.io/v1 csinodes csinode CSINode needs-version replies-object",
         "storage.k8s.io/v1 csistoragecapacities csistoragecapacity CSIStorageCapacity namespaced needs-version",

@@ -93,7 +93,7 @@ async fn refused_creates() {
             CLAIMS,
             with("finalizers", json!(["bare"])),
             422,
-            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
+            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers[0]: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
         ),
     ];
     for (path, object, code, message) in cases {
