@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
+use k8s_openapi::schemars::{JsonSchema as _, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -62,6 +63,14 @@ pub trait Kind: Send + Sync + 'static {
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
+    /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
+    fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// The OpenAPI v3 schema that a kind without a Rust type brings itself.
+    fn openapi(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// [`Kind`] for any [`Rules`].
@@ -177,5 +186,10 @@ impl<R: Rules> Kind for Erased<R> {
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
         let labels = R::field_labels(&parsed(json)?);
         Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    fn describe(&self, generator: &mut SchemaGenerator) -> Option<Text> {
+        generator.subschema_for::<R::Object>();
+        Some(R::Object::schema_name())
     }
 }
