@@ -4,6 +4,7 @@ CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
+FACTS := crates/apiserver/schema/facts.json
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
@@ -51,6 +52,7 @@ bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpo
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
+	cd tests/peers && go run ./facts $(abspath $(SCHEMA)) > $(abspath $(FACTS)).new && mv $(abspath $(FACTS)).new $(abspath $(FACTS))
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

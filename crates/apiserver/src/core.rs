@@ -7,6 +7,7 @@ use bowline_host::{Clock, Random};
 use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
+use crate::discovery::Documents;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
@@ -18,11 +19,19 @@ pub struct Core {
     registry: RwLock<Arc<Registry>>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// What was asked for and is kept.
+    pub openapi: Documents,
 }
 
 impl Core {
     pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { store, registry: RwLock::new(Arc::new(registry)), clock, random }
+        Self {
+            store,
+            registry: RwLock::new(Arc::new(registry)),
+            clock,
+            random,
+            openapi: Documents::default(),
+        }
     }
 
     /// The kinds as they are now.

@@ -98,8 +98,7 @@ impl Server {
         let resource = match path::parse(head.uri.path()) {
             Path::Resource(resource) => resource,
             other => {
-                let accept = header(&head.headers, ACCEPT);
-                return discovery::run(&registry, &head.method, &other, accept.unwrap_or_default());
+                return discovery::run(&self.core, &registry, &head, &other).await;
             }
         };
         if !registry.has_group_version(&resource.group, &resource.version) {

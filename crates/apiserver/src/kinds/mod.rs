@@ -101,6 +101,7 @@ pub enum Dependents {
 pub trait Rules: Send + Sync + 'static {
     type Object: k8s_openapi::Resource
         + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + k8s_openapi::schemars::JsonSchema
         + Serialize
         + DeserializeOwned
         + Clone

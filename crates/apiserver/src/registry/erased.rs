@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
+use k8s_openapi::schemars::{JsonSchema as _, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -80,6 +81,15 @@ pub trait Kind: Send + Sync + 'static {
     /// From this kind's form to the stored one.
     fn to_stored(&self, object: Value) -> Value {
         object
+    }
+
+    /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
+    fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// The OpenAPI v3 schema that a kind without a Rust type brings itself.
+    fn openapi(&self) -> Option<Value> {
+        None
     }
 }
 
@@ -222,5 +232,10 @@ impl<R: Rules> Kind for Erased<R> {
             None => object,
             Some((_, view)) => (view.write)(object),
         }
+    }
+
+    fn describe(&self, generator: &mut SchemaGenerator) -> Option<Text> {
+        generator.subschema_for::<R::Object>();
+        Some(R::Object::schema_name())
     }
 }

@@ -112,6 +112,13 @@ impl Schema {
         self.kinds.get(format!("{api_version} {kind}").as_str()).copied()
     }
 
+    /// The type that OpenAPI calls `name`.
+    pub fn named(&self, name: &str) -> Option<&Type> {
+        // The file lists them by name.
+        let found = self.types.binary_search_by(|known| (*known.name).cmp(name));
+        found.ok().map(|position| &self.types[position])
+    }
+
     pub fn of(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]
     }
