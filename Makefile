@@ -34,8 +34,8 @@ sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `t
 
 peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) ## Upstream's programs and files that the tests use
 
-record: $(KUBECTL) $(SNAPSHOT_CRDS) $(KUBE_APISERVER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
-	KUBECTL=$(abspath $(KUBECTL)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) ETCD=$(abspath $(ETCD)) \
+record: $(KUBECTL) $(SNAPSHOT_CRDS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
+	KUBECTL=$(abspath $(KUBECTL)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) ETCD=$(abspath $(ETCD)) \
 		$(CARGO) test --package bowline --test conformance -- --ignored --exact record
 
 check: ## Format, clippy with warnings denied, tidy

@@ -15,6 +15,10 @@ pub struct Deviation {
     pub why: &'static str,
 }
 
+/// Characters of a line that a failure shows, and how many of them before the difference.
+const LINE_MAX: usize = 240;
+const CONTEXT: usize = 60;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Both,
@@ -48,7 +52,8 @@ impl<'a> Fragments<'a> {
     fn of(deviations: &[&'a Deviation]) -> Self {
         let mut fragments = Vec::new();
         for deviation in deviations {
-            fragments.extend(deviation.upstream.iter().map(|part| (*deviation, Side::Upstream, *part, false)));
+            fragments
+                .extend(deviation.upstream.iter().map(|part| (*deviation, Side::Upstream, *part, false)));
             fragments.extend(deviation.ours.iter().map(|part| (*deviation, Side::Ours, *part, false)));
         }
         Self(fragments)
@@ -67,7 +72,10 @@ impl<'a> Fragments<'a> {
     fn left(self) -> impl Iterator<Item = String> {
         let unused = self.0.into_iter().filter(|(_, _, _, used)| !used);
         unused.map(|(deviation, _, part, _)| {
-            format!("$ {}\nthe deviation `{part}` ({}) no longer applies: remove it", deviation.command, deviation.why)
+            format!(
+                "$ {}\nthe deviation `{part}` ({}) no longer applies: remove it",
+                deviation.command, deviation.why
+            )
         })
     }
 }
@@ -78,8 +86,25 @@ fn show(command: &str, lines: &[(Side, &str)]) -> String {
         Side::Upstream => '-',
         Side::Ours => '+',
     };
-    let lines = lines.iter().map(|(side, line)| format!("\n{}{line}", mark(*side)));
-    format!("$ {command}{}", lines.collect::<String>())
+    let shown =
+        |(n, (side, line)): (usize, &(Side, &str))| format!("\n{}{}", mark(*side), shorten(line, lines, n));
+    format!("$ {command}{}", lines.iter().enumerate().map(shown).collect::<String>())
+}
+
+/// A long line is shown from shortly before where it differs from its counterpart; one that is the same, only begun.
+fn shorten(line: &str, lines: &[(Side, &str)], at: usize) -> String {
+    let limit = |text: &str| text.chars().take(LINE_MAX).collect::<String>();
+    if line.chars().count() <= LINE_MAX {
+        return line.to_owned();
+    }
+    let shared = lines.iter().enumerate().filter(|(n, (side, _))| *n != at && *side != Side::Both);
+    let shared =
+        shared.map(|(_, (_, other))| line.chars().zip(other.chars()).take_while(|(a, b)| a == b).count());
+    let before = shared.max().unwrap_or(0).saturating_sub(CONTEXT);
+    match (lines[at].0, before) {
+        (Side::Both, _) | (_, 0) => limit(line) + "…",
+        _ => format!("…{}", limit(&line.chars().skip(before).collect::<String>())),
+    }
 }
 
 /// The shortest way from one text to the other (longest common subsequence; answers are short).
@@ -114,9 +139,18 @@ fn align<'a>(theirs: &'a [String], ours: &'a [String]) -> Vec<(Side, &'a str)> {
 #[test]
 fn differences_judged() {
     let step = |answer: &str| {
-        [Step { command: "kubectl get x\nmore".into(), answer: answer.split('|').map(String::from).collect() }]
+        [Step {
+            command: "kubectl get x\nmore".into(),
+            answer: answer.split('|').map(String::from).collect(),
+        }]
     };
-    let meant = |upstream, ours| Deviation { theme: "t", command: "kubectl get x", upstream, ours, why: "we chose so" };
+    let meant = |upstream, ours| Deviation {
+        theme: "t",
+        command: "kubectl get x",
+        upstream,
+        ours,
+        why: "we chose so",
+    };
     let table: [(&str, &str, &str, Deviation, &str); 7] = [
         ("the same", "a|b", "a|b", meant(&[], &[]), ""),
         ("another line", "a|b|c", "a|x|c", meant(&[], &[]), "$ kubectl get x\nmore\n a\n-b\n+x\n c"),

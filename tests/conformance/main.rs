@@ -67,7 +67,10 @@ fn judge(theme: &str, expected: Expected) {
     let recorded = script::parse(&read(&recording(theme)));
     let commands = script::commands(&read(&script_of(theme)));
     let recorded_commands: Vec<&String> = recorded.iter().map(|step| &step.command).collect();
-    assert!(recorded_commands.iter().copied().eq(&commands), "the script of `{theme}` changed: run `make record`");
+    assert!(
+        recorded_commands.iter().copied().eq(&commands),
+        "the script of `{theme}` changed: run `make record`"
+    );
     let ours = shell::run(theme, &commands, &ApiServer::ours(&["--memory"]));
     let meant: Vec<&Deviation> = DEVIATIONS.iter().filter(|deviation| deviation.theme == theme).collect();
     let wrong = differences(&recorded, &ours, &meant);
@@ -99,7 +102,8 @@ fn read(path: &PathBuf) -> String {
 #[test]
 fn every_script_is_a_theme() {
     let files = std::fs::read_dir(shell::folder()).expect("the folder of scripts").flatten();
-    let scripts = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "txt"));
+    let scripts =
+        files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "txt"));
     let mut names: Vec<String> =
         scripts.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
     names.sort();

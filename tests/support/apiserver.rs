@@ -13,6 +13,9 @@ use super::peers::peer;
 
 /// Lines of a log that a failure shows.
 const LOG_LINES: usize = 30;
+/// What upstream leaves to controllers and we do in the server.
+const CONTROLLERS: &str =
+    "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller";
 /// What `bowline kube-apiserver` gives its clusters too, so that addresses have the same width in tables.
 const SERVICE_RANGE: &str = "10.0.0.0/24";
 
@@ -34,7 +37,7 @@ impl ApiServer {
         server.wait_until_ready("bowline")
     }
 
-    /// Upstream's kube-apiserver with an etcd of its own; no controller runs.
+    /// Upstream's kube-apiserver with an etcd of its own, and the controllers whose work our API server does itself.
     pub fn upstream() -> Self {
         let scratch = scratch();
         let [client, etcd_peer, port] = free_ports();
@@ -42,7 +45,10 @@ impl ApiServer {
         let kubeconfig = credentials(scratch.path(), port);
         let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
         let server = Self { scratch, kubeconfig, processes: vec![process, etcd] };
-        server.wait_until_ready("kube-apiserver")
+        let mut server = server.wait_until_ready("kube-apiserver");
+        let controllers = logged(controllers(&server.kubeconfig), server.scratch.path(), "controllers");
+        server.processes.push(controllers);
+        server
     }
 
     /// kubectl as a user of this server would run it, with a cache of its own.
@@ -149,5 +155,12 @@ fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
     ];
     let mut command = Command::new(peer("KUBE_APISERVER", "kube-apiserver"));
     command.args(flags.map(|(name, value)| format!("--{name}={value}")));
+    command
+}
+
+fn controllers(kubeconfig: &Path) -> Command {
+    let mut command = Command::new(peer("KUBE_CONTROLLER_MANAGER", "kube-controller-manager"));
+    command.arg("--kubeconfig").arg(kubeconfig).arg(format!("--controllers={CONTROLLERS}"));
+    command.args(["--leader-elect=false", "--secure-port=0", "--concurrent-gc-syncs=2"]);
     command
 }
