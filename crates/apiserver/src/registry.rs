@@ -2,7 +2,6 @@
 
 mod erased;
 mod info;
-mod unknown;
 mod view;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,6 @@ use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};
 pub use info::{KindInfo, KindNames, Scale, Subresource, Text, VERBS};
-pub use unknown::unknown_fields;
 pub use view::{ViewKey, seen};
 
 /// All kinds, by group, version and plural, in that order; later also in discovery.

@@ -19,6 +19,7 @@ use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
+use crate::kinds::priorityclass::system_classes;
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
@@ -61,6 +62,11 @@ impl Server {
                 "metadata": {"name": name, "labels": {(bowline_api::keys::NAMESPACE_NAME_LABEL): name}},
             });
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
+        }
+        if let Some(kind) = self.core.registry().kind("scheduling.k8s.io", "v1", "priorityclasses") {
+            for class in system_classes() {
+                verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
+            }
         }
         verbs::resume(&self.core).await
     }

@@ -17,11 +17,16 @@ pub mod namespace;
 pub mod node;
 pub mod persistentvolume;
 pub mod persistentvolumeclaim;
+pub mod plain;
 pub mod pod;
+pub mod poddisruptionbudget;
+pub mod priorityclass;
+pub mod rbac;
 pub mod secret;
 pub mod serviceaccount;
 pub mod storageclass;
 pub mod volumeattachment;
+pub mod volumeattributesclass;
 
 pub mod admission;
 pub mod register;
@@ -126,10 +131,6 @@ pub trait Rules: Send + Sync + 'static {
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
     const DEPENDENTS: Dependents = Dependents::Background;
 
-    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
-    /// ([`check::quantities::accept_numbers`]).
-    const QUANTITIES: &'static [&'static str] = &[];
-
     /// Where and how objects are stored, if not under the kind's own name and as they are.
     fn stored_as() -> Option<StoredAs> {
         None
@@ -158,6 +159,12 @@ pub trait Rules: Send + Sync + 'static {
     /// What an update may not change. [`Rules::validate`] runs as well.
     fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()
+    }
+    /// All that is wrong with an update, for kinds where upstream puts it together differently.
+    fn validate_change(new: &Self::Object, old: &Self::Object) -> Vec<Invalid> {
+        let mut errors = Self::validate(new);
+        errors.extend(Self::validate_update(new, old));
+        errors
     }
     fn validate_status(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()
