@@ -4,11 +4,12 @@ CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
+RBAC := crates/apiserver/bootstrap/rbac.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
 
-.PHONY: help demo test sanity check tidy bench schema clean tools
+.PHONY: help demo test sanity check tidy bench schema rbac clean tools
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -38,6 +39,9 @@ bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpo
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
+
+rbac: $(KUBECTL) ## Take upstream's default roles anew from the fresh kube-apiserver that KUBECONFIG names
+	scripts/record-rbac $(abspath $(KUBECTL)) > $(RBAC).new && mv $(RBAC).new $(RBAC)
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

@@ -16,6 +16,9 @@ use super::secret::SecretRules;
 use super::serviceaccount::ServiceAccountRules;
 use super::storageclass::StorageClassRules;
 use super::volumeattachment::VolumeAttachmentRules;
+use crate::auth::node::NodeRestriction;
+use crate::auth::rbac::EscalationGuard;
+use crate::auth::review;
 use crate::registry::Registry;
 
 /// The kinds.
@@ -35,13 +38,16 @@ pub fn register(registry: &mut Registry) {
     registry.add::<VolumeAttachmentRules>();
     registry.add::<CSIStorageCapacityRules>();
     registry.add::<LeaseRules>();
+    review::register(registry);
 }
 
 /// The plugins, in upstream's order.
 pub fn register_admission(registry: &mut Registry) {
     registry.admit(ServiceAccounts);
+    registry.admit(NodeRestriction);
     registry.admit(DefaultTolerations);
     registry.admit(DefaultClass);
     registry.admit(StorageProtection);
     registry.admit(ClaimResize);
+    registry.admit(EscalationGuard);
 }
