@@ -47,6 +47,8 @@ pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Keeps a volume while it is bound.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Keeps an attributes class while volumes and claims name it.
+pub const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// Keeps a volume object until the backend volume is deleted.
 pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.

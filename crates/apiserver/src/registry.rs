@@ -2,7 +2,6 @@
 
 mod erased;
 mod info;
-mod unknown;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,6 +22,7 @@ use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
+use crate::kinds::priorityclass::system_classes;
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
@@ -78,6 +79,11 @@ impl Server {
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
         }
         rbac::bootstrap(&self.core).await?;
+        if let Some(kind) = self.core.registry().kind("scheduling.k8s.io", "v1", "priorityclasses") {
+            for class in system_classes() {
+                verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
+            }
+        }
         verbs::resume(&self.core).await
     }
 

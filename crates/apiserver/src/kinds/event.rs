@@ -56,11 +56,7 @@ impl Rules for EventRules {
 
     /// Names of events come from those of their objects and need no shape but that of one segment of a path.
     fn name_errors(name: &str) -> Vec<String> {
-        if matches!(name, "." | "..") {
-            return vec![format!("may not be '{name}'")];
-        }
-        let bad = ["/", "%"].into_iter().filter(|part| name.contains(part));
-        bad.map(|part| format!("may not contain '{part}'")).collect()
+        bowline_api::name::path_segment_errors(name)
     }
 
     fn columns() -> &'static [Column] {

@@ -16,11 +16,16 @@ pub mod namespace;
 pub mod node;
 pub mod persistentvolume;
 pub mod persistentvolumeclaim;
+pub mod plain;
 pub mod pod;
+pub mod poddisruptionbudget;
+pub mod priorityclass;
+pub mod rbac;
 pub mod secret;
 pub mod serviceaccount;
 pub mod storageclass;
 pub mod volumeattachment;
+pub mod volumeattributesclass;
 
 pub mod admission;
 pub mod register;
@@ -102,10 +107,6 @@ pub trait Rules: Send + Sync + 'static {
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
 
-    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
-    /// ([`check::quantities::accept_numbers`]).
-    const QUANTITIES: &'static [&'static str] = &[];
-
     /// Where the `scale` subresource finds its fields, for kinds that have one.
     fn scale() -> Option<Scale> {
         None
@@ -125,6 +126,12 @@ pub trait Rules: Send + Sync + 'static {
     /// What an update may not change. [`Rules::validate`] runs as well.
     fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()
+    }
+    /// All that is wrong with an update, for kinds where upstream puts it together differently.
+    fn validate_change(new: &Self::Object, old: &Self::Object) -> Vec<Invalid> {
+        let mut errors = Self::validate(new);
+        errors.extend(Self::validate_update(new, old));
+        errors
     }
     fn validate_status(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()

@@ -1,6 +1,10 @@
 //! Every kind and every admission plugin, in the order in which they run.
 
-use super::admission::{ClaimResize, DefaultClass, DefaultTolerations, ServiceAccounts, StorageProtection};
+use std::sync::Arc;
+
+use super::admission::{
+    ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, StorageProtection,
+};
 use super::configmap::ConfigMapRules;
 use super::csidriver::CSIDriverRules;
 use super::csinode::CSINodeRules;
@@ -11,11 +15,16 @@ use super::namespace::NamespaceRules;
 use super::node::NodeRules;
 use super::persistentvolume::PersistentVolumeRules;
 use super::persistentvolumeclaim::PersistentVolumeClaimRules;
+use super::plain::{Plain, ROWS};
 use super::pod::PodRules;
+use super::poddisruptionbudget::PodDisruptionBudgetRules;
+use super::priorityclass::PriorityClassRules;
+use super::rbac::{ClusterRoleBindingRules, ClusterRoleRules, RoleBindingRules, RoleRules};
 use super::secret::SecretRules;
 use super::serviceaccount::ServiceAccountRules;
 use super::storageclass::StorageClassRules;
 use super::volumeattachment::VolumeAttachmentRules;
+use super::volumeattributesclass::VolumeAttributesClassRules;
 use crate::auth::node::NodeRestriction;
 use crate::auth::rbac::EscalationGuard;
 use crate::auth::review;
@@ -38,6 +47,14 @@ pub fn register(registry: &mut Registry) {
     registry.add::<VolumeAttachmentRules>();
     registry.add::<CSIStorageCapacityRules>();
     registry.add::<LeaseRules>();
+    registry.add::<VolumeAttributesClassRules>();
+    registry.add::<RoleRules>();
+    registry.add::<RoleBindingRules>();
+    registry.add::<ClusterRoleRules>();
+    registry.add::<ClusterRoleBindingRules>();
+    registry.add::<PriorityClassRules>();
+    registry.add::<PodDisruptionBudgetRules>();
+    ROWS.iter().for_each(|row| registry.add_kind(Arc::new(Plain::new(*row))));
     review::register(registry);
 }
 
@@ -45,6 +62,7 @@ pub fn register(registry: &mut Registry) {
 pub fn register_admission(registry: &mut Registry) {
     registry.admit(ServiceAccounts);
     registry.admit(NodeRestriction);
+    registry.admit(Priorities);
     registry.admit(DefaultTolerations);
     registry.admit(DefaultClass);
     registry.admit(StorageProtection);

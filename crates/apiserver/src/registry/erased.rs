@@ -9,10 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
-use super::unknown::unknown_fields;
 use crate::field::Invalid;
-use crate::kinds::check::quantities::accept_numbers;
 use crate::kinds::{Deletion, Rules};
+use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
 
 /// A body that passed its type.
@@ -67,6 +66,7 @@ pub trait Kind: Send + Sync + 'static {
 /// [`Kind`] for any [`Rules`].
 pub struct Erased<R> {
     info: KindInfo,
+    shape: Option<TypeId>,
     rules: PhantomData<fn() -> R>,
 }
 
@@ -98,11 +98,24 @@ impl<R: Rules> Erased<R> {
             columns: Cow::Borrowed(R::columns()),
             field_labels: texts(R::FIELD_LABELS),
         };
-        Self { info, rules: PhantomData }
+        let shape = Schema::get().kind(&info.api_version, &info.kind);
+        Self { info, shape, rules: PhantomData }
+    }
+
+    /// Every kind of this build is in the schema; a test looks.
+    fn shape(&self) -> Result<TypeId, String> {
+        self.shape.ok_or_else(|| format!("kind `{}` is not in the schema of this build", self.info.kind))
     }
 
     fn encode(object: &R::Object) -> Result<Value, String> {
         serde_json::to_value(object).map_err(|error| error.to_string())
+    }
+
+    /// What is stored, in upstream's notation.
+    fn rendered(&self, object: &R::Object) -> Result<Value, String> {
+        let mut value = Self::encode(object)?;
+        Schema::get().render(self.shape()?, &mut value);
+        Ok(value)
     }
 }
 
@@ -120,18 +133,16 @@ impl<R: Rules> Kind for Erased<R> {
     }
 
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
-        let input = accept_numbers(input, R::QUANTITIES);
-        let mut object: R::Object = typed(&input)?;
+        let Accepted { object, unknown } = Schema::get().accept(self.shape()?, input)?;
+        let mut object: R::Object = typed(&object)?;
         R::default_fields(&mut object);
-        let object = Self::encode(&object)?;
-        let unknown = unknown_fields(&input, &object);
-        Ok(Decoded { object, unknown })
+        Ok(Decoded { object: Self::encode(&object)?, unknown })
     }
 
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        Ok(Prepared { errors: R::validate(&object), object: Self::encode(&object)? })
+        Ok(Prepared { errors: R::validate(&object), object: self.rendered(&object)? })
     }
 
     fn prepare_update(
@@ -145,9 +156,7 @@ impl<R: Rules> Kind for Erased<R> {
         let errors = match part {
             Part::Main => {
                 R::prepare_update(&mut new, &old);
-                let mut errors = R::validate(&new);
-                errors.extend(R::validate_update(&new, &old));
-                errors
+                R::validate_change(&new, &old)
             }
             Part::Status => {
                 R::prepare_status(&mut new, &old, now);
@@ -155,7 +164,7 @@ impl<R: Rules> Kind for Erased<R> {
             }
             Part::Binding => Vec::new(),
         };
-        Ok(Prepared { errors, object: Self::encode(&new)? })
+        Ok(Prepared { errors, object: self.rendered(&new)? })
     }
 
     fn name_errors(&self, name: &str) -> Vec<String> {

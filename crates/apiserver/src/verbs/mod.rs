@@ -22,7 +22,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{User, review, token};
+use crate::auth::{Attributes, ResourceAttributes, User, review, token};
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
@@ -104,6 +104,22 @@ impl Call {
     /// The name in the path; empty if there is none.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    /// Refuses what the user may not do with the object of the call beside what the request itself asks for.
+    pub fn may(&self, core: &Core, verb: &str) -> Result<(), Status> {
+        let info = self.info();
+        let asked = Attributes::Resource(ResourceAttributes {
+            verb: verb.into(),
+            group: info.group.clone().into_owned(),
+            version: info.version.clone().into_owned(),
+            resource: info.names.plural.clone().into_owned(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.name.clone().unwrap_or_default(),
+            ..ResourceAttributes::default()
+        });
+        let decision = core.access.authorizer().decide(&self.user, &asked);
+        if decision.allowed { Ok(()) } else { Err(asked.forbidden(&self.user, &decision.reason)) }
     }
 
     fn not_found(&self) -> Status {

@@ -10,10 +10,12 @@ use super::references;
 use crate::auth::follow::Index;
 use crate::store::Stored;
 
-const TABLES: [&str; 3] = ["pods", "persistentvolumes", "volumeattachments.storage.k8s.io"];
+const TABLES: [&str; 4] =
+    ["pods", "persistentvolumes", "volumeattachments.storage.k8s.io", "resourceslices.resource.k8s.io"];
 /// Positions in the list above.
 const POD: usize = 0;
 const VOLUME: usize = 1;
+const ATTACHMENT: usize = 2;
 
 /// Things that belong to one node or another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +27,7 @@ pub enum Thing {
     ResourceClaim,
     Volume,
     Attachment,
+    Slice,
     Pod,
 }
 
@@ -38,8 +41,9 @@ pub struct Graph {
     volumes: BTreeMap<String, Volume>,
     /// Volumes that need a secret.
     by_secret: BTreeMap<ObjectKey, BTreeSet<String>>,
-    /// Node of each attachment.
+    /// Node of each attachment, and of each slice of devices.
     attachments: BTreeMap<String, String>,
+    slices: BTreeMap<String, String>,
 }
 
 struct Pod {
@@ -58,6 +62,7 @@ impl Graph {
         match thing {
             Thing::Pod => self.pods.get(key).is_some_and(|pod| pod.node == node),
             Thing::Attachment => self.attachments.get(&key.name).is_some_and(|of| of == node),
+            Thing::Slice => self.slices.get(&key.name).is_some_and(|of| of == node),
             Thing::Volume => self.volume_reaches(node, &key.name),
             Thing::Secret => {
                 let volumes = self.by_secret.get(key).into_iter().flatten();
@@ -147,7 +152,8 @@ impl Index for Graph {
             VOLUME => self.put_volume(&object.key.name, &value),
             _ => {
                 let node = value["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-                self.attachments.insert(object.key.name.clone(), node);
+                let of = if table == ATTACHMENT { &mut self.attachments } else { &mut self.slices };
+                of.insert(object.key.name.clone(), node);
             }
         }
     }
@@ -157,7 +163,8 @@ impl Index for Graph {
             POD => self.remove_pod(key),
             VOLUME => self.remove_volume(&key.name),
             _ => {
-                self.attachments.remove(&key.name);
+                let of = if table == ATTACHMENT { &mut self.attachments } else { &mut self.slices };
+                of.remove(&key.name);
             }
         }
     }

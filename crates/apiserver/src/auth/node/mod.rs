@@ -63,11 +63,8 @@ pub fn decide(node: &str, asked: &Attributes, needs: impl Fn(Thing, &ObjectKey) 
         ("coordination.k8s.io", "leases") => lease_refusal(node, asked),
         ("storage.k8s.io", "csinodes") => csi_node_refusal(node, asked),
         ("", "nodes") => node_refusal(node, asked),
-        ("", "pods") => match pod_answer(node, asked) {
-            Answer::Related => related(Thing::Pod),
-            Answer::Allow => None,
-            Answer::Refuse(why) => Some(why.into()),
-        },
+        ("", "pods") => pod_answer(node, asked).refusal(|| related(Thing::Pod)),
+        ("resource.k8s.io", "resourceslices") => slice_answer(node, asked).refusal(|| related(Thing::Slice)),
         _ => return by_rules(),
     };
     refusal.map_or_else(|| Decision::allow(""), Decision::no_opinion)
@@ -174,9 +171,19 @@ fn node_refusal(node: &str, asked: &ResourceAttributes) -> Option<String> {
 
 enum Answer {
     Allow,
-    /// If the pod runs on the node.
+    /// If the object belongs to the node.
     Related,
     Refuse(&'static str),
+}
+
+impl Answer {
+    fn refusal(self, related: impl FnOnce() -> Option<String>) -> Option<String> {
+        match self {
+            Self::Allow => None,
+            Self::Related => related(),
+            Self::Refuse(why) => Some(why.into()),
+        }
+    }
 }
 
 fn pod_answer(node: &str, asked: &ResourceAttributes) -> Answer {
@@ -191,5 +198,22 @@ fn pod_answer(node: &str, asked: &ResourceAttributes) -> Answer {
         // Mirror pods, the status and the eviction of its own pods: checked with the object at hand.
         ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Answer::Allow,
         _ => Answer::Refuse(""),
+    }
+}
+
+/// Devices of a node, as its drivers publish them.
+fn slice_answer(node: &str, asked: &ResourceAttributes) -> Answer {
+    let own = || asked.fields.iter().any(|(field, value)| field == "spec.nodeName" && value == node);
+    match asked.verb.as_str() {
+        _ if !asked.subresource.is_empty() => Answer::Refuse("cannot authorize ResourceSlice subresources"),
+        "create" => Answer::Allow,
+        "get" | "update" | "patch" | "delete" => Answer::Related,
+        "watch" | "list" | "deletecollection" if own() => Answer::Allow,
+        "watch" | "list" | "deletecollection" => {
+            Answer::Refuse("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        }
+        _ => Answer::Refuse(
+            "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection",
+        ),
     }
 }

@@ -69,6 +69,7 @@ fn check(request: &AdmissionRequest<'_>, object: &Value, lister: &dyn Lister) ->
         ("storage.k8s.io", "csinodes") if request.name != node => {
             Err("can only access CSINode with the same name as the requesting node".into())
         }
+        ("resource.k8s.io", "resourceslices") => slice(node, request, object),
         _ => Ok(()),
     };
     checked.map_err(|refusal| match refusal {
@@ -306,6 +307,16 @@ fn lease(node: &str, request: &AdmissionRequest<'_>) -> Checked {
         return Err("can only access node lease with the same name as the requesting node".into());
     }
     Ok(())
+}
+
+fn slice(node: &str, request: &AdmissionRequest<'_>, object: &Value) -> Checked {
+    let verb = match request.operation {
+        Operation::Update => return Ok(()),
+        _ if node_name(object) == node => return Ok(()),
+        Operation::Create => "create",
+        Operation::Delete => "delete",
+    };
+    Err(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node").into())
 }
 
 /// Tokens are for the pods of this node, and for audiences that those pods ask for.

@@ -4,7 +4,6 @@ mod attributes;
 mod certificates;
 mod escalation;
 mod impersonation;
-mod kinds;
 mod nodes;
 mod restriction;
 mod roles;
@@ -89,7 +88,6 @@ pub async fn server_with(settings: Settings) -> Server {
     let mut registry = Registry::new();
     crate::kinds::register::register(&mut registry);
     crate::kinds::register::register_admission(&mut registry);
-    kinds::register(&mut registry);
     let server = Server::guarded(Store::memory(), registry, clock(), random(), settings);
     server.bootstrap().await.unwrap();
     server
