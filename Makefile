@@ -5,6 +5,7 @@ PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
 FACTS := crates/apiserver/schema/facts.json
+RBAC := crates/apiserver/bootstrap/rbac.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
@@ -16,7 +17,7 @@ ETCD_VERSION := v3.6.16
 ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 
-.PHONY: help demo test sanity check tidy bench schema clean tools peers record
+.PHONY: help demo test sanity check tidy bench schema rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -53,6 +54,9 @@ bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpo
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
 	cd tests/peers && go run ./facts $(abspath $(SCHEMA)) > $(abspath $(FACTS)).new && mv $(abspath $(FACTS)).new $(abspath $(FACTS))
+
+rbac: $(KUBECTL) ## Take upstream's default roles anew from the fresh kube-apiserver that KUBECONFIG names
+	scripts/record-rbac $(abspath $(KUBECTL)) > $(RBAC).new && mv $(RBAC).new $(RBAC)
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

@@ -7,6 +7,7 @@ use bowline_host::{Clock, Random};
 use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
+use crate::auth::Access;
 use crate::discovery::Documents;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
@@ -17,6 +18,7 @@ pub struct Core {
     pub store: Store,
     /// Replaced as a whole when kinds come or go, so that a request sees one set of kinds throughout.
     registry: RwLock<Arc<Registry>>,
+    pub access: Access,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     /// What was asked for and is kept.
@@ -24,10 +26,17 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub fn new(
+        store: Store,
+        registry: Registry,
+        access: Access,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
         Self {
             store,
             registry: RwLock::new(Arc::new(registry)),
+            access,
             clock,
             random,
             openapi: Documents::default(),
@@ -88,6 +97,10 @@ impl Core {
 }
 
 impl Lister for Core {
+    fn access(&self) -> Option<&Access> {
+        Some(&self.access)
+    }
+
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let table = Resource { group, plural }.to_string();
         self.store.get(&table, &ObjectKey::new(namespace, name)).map(|object| object.value())

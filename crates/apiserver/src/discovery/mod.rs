@@ -25,12 +25,6 @@ pub const GIT_VERSION: &str = "v1.36.0+bowline";
 
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// Paths that need no credentials.
-pub fn is_public(path: &str) -> bool {
-    matches!(path.trim_matches('/'), "healthz" | "livez" | "readyz" | "version")
-        || ["/healthz/", "/livez/", "/readyz/"].iter().any(|prefix| path.starts_with(prefix))
-}
-
 /// Answers everything that is not about a resource.
 pub async fn run(
     core: &Arc<Core>,

@@ -26,6 +26,9 @@ use super::serviceaccount::ServiceAccountRules;
 use super::storageclass::StorageClassRules;
 use super::volumeattachment::VolumeAttachmentRules;
 use super::volumeattributesclass::VolumeAttributesClassRules;
+use crate::auth::node::NodeRestriction;
+use crate::auth::rbac::EscalationGuard;
+use crate::auth::review;
 use crate::registry::Registry;
 
 /// The kinds.
@@ -54,14 +57,17 @@ pub fn register(registry: &mut Registry) {
     registry.add::<PriorityClassRules>();
     registry.add::<PodDisruptionBudgetRules>();
     ROWS.iter().for_each(|row| registry.add_kind(Arc::new(Plain::new(*row))));
+    review::register(registry);
 }
 
 /// The plugins, in upstream's order.
 pub fn register_admission(registry: &mut Registry) {
     registry.admit(ServiceAccounts);
+    registry.admit(NodeRestriction);
     registry.admit(Priorities);
     registry.admit(DefaultTolerations);
     registry.admit(DefaultClass);
     registry.admit(StorageProtection);
     registry.admit(ClaimResize);
+    registry.admit(EscalationGuard);
 }

@@ -91,7 +91,7 @@ pub async fn create(
 }
 
 /// The object belongs where the path says.
-fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
+pub fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     // A cluster-scoped object just loses a namespace somebody gave it.
     if namespaced && !own.is_empty() && own != namespace {

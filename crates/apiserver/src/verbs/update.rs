@@ -27,6 +27,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
+        call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
         return Ok(Reply::object(StatusCode::CREATED, json, warnings));
