@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{Access, Identity, Settings, User, rbac, token};
+use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::discovery;
 use crate::http::accept::{self, MediaType};
@@ -92,6 +92,11 @@ impl Server {
         rbac::follow_aggregation(&self.core, stop).await;
     }
 
+    /// Tells other servers in the cluster whose client certificates they may believe.
+    pub async fn publish_client_authorities(&self, pem: &str) -> Result<(), Status> {
+        extension::publish(&self.core, pem).await
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.core.clock.now()
     }
@@ -107,11 +112,22 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let answer = match self.core.access.admit(&head, self.core.clock.now()) {
+        let access = &self.core.access;
+        let mut audited = access.audit().map(|audit| audit.begin(&head, || self.core.random.uuid()));
+        let admitted = access.admit(&head, self.core.clock.now());
+        if let Some(audited) = &mut audited {
+            audited.received(admitted.as_ref()).await;
+        }
+        let answer = match admitted {
             Ok(admitted) => self.answer(head, body, admitted.user).await,
             Err(refused) => Err(refused.status),
         };
-        answer.unwrap_or_else(|status| output::status(&status))
+        let failure = answer.as_ref().err().cloned();
+        let response = answer.unwrap_or_else(|status| output::status(&status));
+        match audited {
+            None => response,
+            Some(audited) => audited.answered(response, failure.as_ref()).await,
+        }
     }
 
     async fn answer<B>(&self, head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>

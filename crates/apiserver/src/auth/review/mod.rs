@@ -45,7 +45,7 @@ pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Stat
 }
 
 /// Somebody, as reviews show them.
-fn user_info(user: &User) -> Value {
+pub fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
