@@ -62,6 +62,10 @@ pub trait Kind: Send + Sync + 'static {
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
+    /// The OpenAPI v3 schema of a kind that a client defined: how its fields divide among managers.
+    fn structural_schema(&self) -> Option<&Value> {
+        None
+    }
 }
 
 /// [`Kind`] for any [`Rules`].
