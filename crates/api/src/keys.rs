@@ -41,6 +41,9 @@ pub const MOUNT_OPTIONS_BETA: &str = "volume.beta.kubernetes.io/mount-options";
 /// On a token secret: the account it belongs to.
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
+/// On any object: what client-side apply sent last.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// In `spec.finalizers` of a namespace: its content is still there.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Keeps an object until its dependents have lost their references to it.

@@ -84,6 +84,11 @@ impl Status {
         Self::conflict(resource, name, WHY)
     }
 
+    /// Fields of an apply belong to others.
+    pub fn apply_conflict(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
     pub fn forbidden(resource: Resource<'_>, name: &str, why: &str) -> Self {
         let message = match (resource.plural, name) {
             ("", _) => format!("forbidden: {why}"),
@@ -218,7 +223,11 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        let bare = matches!(self.reason, "BadRequest" | "Unauthorized");
+        // Upstream leaves out what it has nothing to say of, where it makes an error by hand.
+        let bare = matches!(
+            self.reason,
+            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge"
+        );
         if !bare || details != json!({}) {
             out["details"] = details;
         }

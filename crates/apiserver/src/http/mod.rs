@@ -6,3 +6,4 @@ pub mod etag;
 pub mod gzip;
 pub mod path;
 pub mod query;
+pub mod yaml;

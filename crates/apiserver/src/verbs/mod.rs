@@ -1,6 +1,7 @@
 //! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
 mod actor;
+mod apply;
 mod binding;
 mod create;
 mod delete;
@@ -8,6 +9,8 @@ mod get;
 mod input;
 mod list;
 mod namespace;
+mod options;
+mod ownership;
 mod patch;
 mod update;
 mod watch;

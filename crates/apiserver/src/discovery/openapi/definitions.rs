@@ -59,7 +59,7 @@ impl Definitions {
         let info = kind.info();
         let name = match kind.describe(&mut self.generator) {
             Some(name) => name.into_owned(),
-            None => self.add_own(info, kind.openapi()),
+            None => self.add_own(info, kind.structural_schema().cloned()),
         };
         self.mark(&name, [&info.group, &info.version, &info.kind]);
         if info.verbs.contains(&"list") {
