@@ -38,6 +38,8 @@ pub async fn server(store: Store, host: &Host, settings: Settings) -> Result<Ser
 /// The listening server.
 pub struct Serving {
     pub address: SocketAddr,
+    /// The certificate that clients trust, PEM.
+    pub authority: String,
     pub ended: JoinHandle<()>,
 }
 
@@ -65,6 +67,7 @@ impl Serving {
             let roles = server.clone();
             tokio::join!(tls::serve(listener, server, tls, stop.clone()), roles.follow_aggregation(stop));
         };
-        Ok(Self { address, ended: tokio::spawn(ended) })
+        let authority = authority.certificate().to_owned();
+        Ok(Self { address, authority, ended: tokio::spawn(ended) })
     }
 }
