@@ -260,5 +260,6 @@ impl Cause {
     }
 }
 
+mod store;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,9 @@ use super::object::Event;
 use super::snapshot::Gone;
 use super::state::Shared;
 
-/// Events handed out at a time, so that one slow watcher holds few of them.
+/// Events and bytes of JSON handed out at a time, so that one slow watcher holds little.
 const BATCH_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Sees every event of a kind after its position exactly once and in order, or [`Gone`].
 pub struct Watcher {
@@ -53,7 +54,17 @@ impl Watcher {
             return Err(Gone { wanted: self.position, oldest });
         }
         let Some(table) = state.table(&self.resource) else { return Ok(Vec::new()) };
-        let events: Vec<_> = table.log.after(self.position).take(BATCH_MAX).cloned().collect();
+        let mut bytes = 0;
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        for event in table.log.after(self.position) {
+            // What happened at one version (objects whose lease ended) goes together: a position is a version.
+            let together = events.last().is_some_and(|last| last.version == event.version);
+            if !together && (events.len() >= BATCH_MAX || bytes >= BATCH_BYTES_MAX) {
+                break;
+            }
+            bytes += event.object.json.len();
+            events.push(event.clone());
+        }
         if let Some(last) = events.last() {
             self.position = last.version;
         }

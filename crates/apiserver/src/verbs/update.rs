@@ -118,7 +118,7 @@ pub async fn change(
                 }
             },
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(modified())

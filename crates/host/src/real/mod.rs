@@ -35,6 +35,7 @@ mod replace;
 mod rootfs;
 pub mod shim;
 mod skeleton;
+mod space;
 mod tools;
 mod trees;
 mod watch;
@@ -44,6 +45,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use machine::{hostname, is_root};
+pub use space::{allocated_bytes, data_end, free_bytes};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};
