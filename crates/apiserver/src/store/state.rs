@@ -42,6 +42,8 @@ pub struct State {
     tables: BTreeMap<Arc<str>, Table>,
     /// What all live objects take together.
     bytes: u64,
+    /// How often everything was replaced. Versions may be lower afterwards, so they cannot tell.
+    epoch: u64,
 }
 
 /// One kind.
@@ -63,7 +65,7 @@ pub struct Log {
 
 impl Shared {
     pub fn new(loaded: Loaded, limits: Limits) -> Self {
-        let mut state = State { version: 0, opened: 0, limits, tables: BTreeMap::new(), bytes: 0 };
+        let mut state = State { version: 0, opened: 0, limits, tables: BTreeMap::new(), bytes: 0, epoch: 0 };
         state.fill(loaded);
         Self { state: RwLock::new(state), moved: Notify::new() }
     }
@@ -73,6 +75,7 @@ impl Shared {
         let woken: Vec<_> = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.fill(loaded);
+            state.epoch += 1;
             state.tables.values().map(|table| table.woken.clone()).collect()
         };
         woken.iter().for_each(|notify| notify.notify_waiters());
@@ -130,6 +133,10 @@ impl Shared {
 impl State {
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// What all live objects take together.

@@ -18,16 +18,20 @@ pub struct Watcher {
     resource: Arc<str>,
     woken: Arc<Notify>,
     position: u64,
+    epoch: u64,
 }
 
 impl Watcher {
     pub(super) fn new(shared: Arc<Shared>, resource: Arc<str>, after: u64) -> Result<Self, Gone> {
         let woken = shared.woken(&resource);
-        let oldest = shared.read().floor(&resource);
+        let (oldest, epoch) = {
+            let state = shared.read();
+            (state.floor(&resource), state.epoch())
+        };
         if after < oldest {
             return Err(Gone { wanted: after, oldest });
         }
-        Ok(Self { shared, resource, woken, position: after })
+        Ok(Self { shared, resource, woken, position: after, epoch })
     }
 
     /// Waits for events; never returns an empty list. Dropping the future loses nothing.
@@ -50,7 +54,7 @@ impl Watcher {
     pub fn ready(&mut self) -> Result<Vec<Arc<Event>>, Gone> {
         let state = self.shared.read();
         let oldest = state.floor(&self.resource);
-        if self.position < oldest {
+        if self.position < oldest || self.epoch != state.epoch() {
             return Err(Gone { wanted: self.position, oldest });
         }
         let Some(table) = state.table(&self.resource) else { return Ok(Vec::new()) };
@@ -76,6 +80,9 @@ impl Watcher {
     /// This is the version of the whole store, so it moves on although this kind is quiet.
     pub fn settled(&mut self) -> Option<u64> {
         let state = self.shared.read();
+        if self.epoch != state.epoch() {
+            return None;
+        }
         let behind = state.table(&self.resource).is_some_and(|t| t.log.after(self.position).next().is_some());
         if behind {
             return None;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-const WRITES: u64 = 40;
+const WRITES: u64 = 41;
 
 /// A store that was written one batch at a time, its journal, and what it held after each version.
 struct History {
