@@ -218,7 +218,8 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        if self.reason != "BadRequest" || details != json!({}) {
+        let bare = matches!(self.reason, "BadRequest" | "Unauthorized");
+        if !bare || details != json!({}) {
             out["details"] = details;
         }
         if !self.is_success() {

@@ -2,5 +2,7 @@
 
 pub mod accept;
 pub mod body;
+pub mod etag;
+pub mod gzip;
 pub mod path;
 pub mod query;

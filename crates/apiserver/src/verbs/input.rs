@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::field::Invalid;
+use crate::metadata;
 use crate::status::Status;
 
 /// What to do about fields the kind does not have.
@@ -52,7 +53,7 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
     check_type(call, &mut value)?;
     let decoded = call.kind.decode(&value).map_err(refused)?;
     let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    let warnings = match field_validation(call)? {
+    let mut warnings = match field_validation(call)? {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => unknown,
         FieldValidation::Strict if unknown.is_empty() => Vec::new(),
@@ -60,7 +61,13 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
             return Err(refused(format!("strict decoding error: {}", unknown.join(", "))));
         }
     };
-    Ok(Input { object: decoded.object, warnings })
+    let mut object = decoded.object;
+    let moment = match source {
+        Source::Body => "",
+        Source::Patch => " after mutating admission happens",
+    };
+    warnings.extend(metadata::fold_owners(&mut object, moment));
+    Ok(Input { object, warnings })
 }
 
 /// A client may leave out what the path says anyway, but not contradict it.

@@ -1,6 +1,8 @@
 //! The verbs through the service, as a client sees them.
 
 mod deletes;
+mod propagation;
 mod reads;
+mod views;
 mod watches;
 mod writes;
