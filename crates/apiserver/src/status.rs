@@ -270,5 +270,6 @@ impl Cause {
     }
 }
 
+mod store;
 #[cfg(test)]
 mod tests;

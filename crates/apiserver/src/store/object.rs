@@ -54,6 +54,11 @@ impl Stored {
         Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new(), seen: Mutex::new(None) }
     }
 
+    /// What it counts for in the quota.
+    pub fn bytes(&self) -> u64 {
+        (self.key.namespace.len() + self.key.name.len() + self.json.len()) as u64
+    }
+
     /// A private copy to change.
     pub fn value(&self) -> Value {
         // Only what was encoded from a `Value` is ever stored, so this cannot fail.

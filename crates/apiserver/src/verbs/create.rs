@@ -99,7 +99,7 @@ pub async fn create_tracked(
             }
             Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))

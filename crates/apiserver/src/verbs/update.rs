@@ -153,7 +153,7 @@ pub async fn change_tracked(
                 }
             },
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(modified())
