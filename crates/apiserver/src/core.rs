@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
 use crate::discovery::Documents;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::status::{Resource, Status};
 use crate::store::Store;
@@ -21,16 +22,23 @@ pub struct Core {
     pub random: Arc<dyn Random>,
     /// What was asked for and is kept.
     pub openapi: Documents,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Core {
     pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        let metrics = Arc::new(Metrics::new(clock.now()));
+        let counted = metrics.clone();
+        store.observe_writes(move |operation, resource, took, ok| {
+            counted.wrote(operation, resource, took, ok);
+        });
         Self {
             store,
             registry: RwLock::new(Arc::new(registry)),
             clock,
             random,
             openapi: Documents::default(),
+            metrics,
         }
     }
 

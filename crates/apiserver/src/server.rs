@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bowline_host::{Clock, Random};
+use bowline_host::{Clock, Disk, Random};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::User;
 use crate::core::Core;
 use crate::discovery;
+use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
@@ -65,6 +67,11 @@ impl Server {
         verbs::resume(&self.core).await
     }
 
+    /// Lets `/metrics` tell of memory, time and files of this process.
+    pub fn read_process_through(&self, disk: Arc<dyn Disk>) {
+        self.core.metrics.read_process_through(disk);
+    }
+
     pub fn store(&self) -> &Store {
         &self.core.store
     }
@@ -75,16 +82,17 @@ impl Server {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let answer = self.answer(request).await;
-        answer.unwrap_or_else(|status| output::status(&status))
+        let (head, body) = request.into_parts();
+        let exchange = Exchange::begin(&self.core, &head);
+        let answer = exchange.in_time(self.answer(head, body)).await;
+        exchange.finish(answer.unwrap_or_else(|status| output::status(&status)))
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, head: Parts, body: B) -> Result<Response<Body>, Status>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (head, body) = request.into_parts();
         let peer = head.extensions.get::<Peer>();
         if peer.is_some_and(|peer| !peer.authenticated) {
             // There are no tokens here, so one that is shown is wrong, and wrong everywhere.
@@ -97,12 +105,10 @@ impl Server {
         let registry = self.core.registry();
         let resource = match path::parse(head.uri.path()) {
             Path::Resource(resource) => resource,
-            other => {
-                return discovery::run(&self.core, &registry, &head, &other).await;
-            }
+            other => return discovery::run(&self.core, &registry, &head, &other).await,
         };
         if !registry.has_group_version(&resource.group, &resource.version) {
-            return Ok(discovery::not_found());
+            return discovery::missing(&registry, &Path::Resource(resource));
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);

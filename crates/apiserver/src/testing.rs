@@ -12,12 +12,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::field::Invalid;
 use crate::http::body::Body;
 use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules, column};
 use crate::registry::{Registry, Subresource};
-use crate::server::Server;
+use crate::server::{Peer, Server};
 use crate::store::Store;
 
 const COLUMNS: &[Column] = &[column::name("Name", "")];
@@ -214,6 +215,23 @@ pub async fn send(
         body: serde_json::from_slice(&body).unwrap_or_else(|_| text()),
         bytes: body.clone(),
     }
+}
+
+/// A request as it comes over a connection, and the whole answer.
+pub async fn from_outside(
+    server: &Server,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> (http::response::Parts, Bytes) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Full::new(Bytes::new())).unwrap();
+    request.extensions_mut().insert(Peer { authenticated: true, closing: CancellationToken::new() });
+    let (head, body) = server.handle(request).await.into_parts();
+    (head, body.collect().await.unwrap().to_bytes())
 }
 
 const JSON: &str = "application/json";

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::certs::{Authority, Credentials};
+use crate::exchange::Origin;
 use crate::server::{Peer, Server};
 
 /// A client that does not finish its handshake in this time is dropped.
@@ -92,6 +93,7 @@ pub async fn serve(
 }
 
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, shutdown: CancellationToken) {
+    let origin = stream.peer_addr().ok().map(|address| Origin(address.ip()));
     // Small answers must not wait for each other.
     let _ = stream.set_nodelay(true);
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
@@ -104,6 +106,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, sh
     let peer = Peer { authenticated, closing: shutdown.clone() };
     let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
+        if let Some(origin) = origin {
+            request.extensions_mut().insert(origin);
+        }
         request
     });
 

@@ -1,7 +1,7 @@
 //! An object at one version, and what happened to it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bowline_api::ObjectKey;
 use bytes::Bytes;
@@ -23,6 +23,26 @@ pub struct Stored {
     pub json: Bytes,
     brief: OnceLock<Brief>,
     fields: OnceLock<Fields>,
+    binary: Mutex<Binary>,
+}
+
+/// The object in protobuf, which most objects are never asked for.
+#[derive(Debug, Default)]
+enum Binary {
+    #[default]
+    Never,
+    /// Somebody asked, who may have been the only one.
+    Once,
+    Kept(Bytes),
+}
+
+/// Whether an encoded object is kept for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Many ask at once: the watchers of an event.
+    Now,
+    /// One informer lists all objects once; only what is listed again and again is worth its memory.
+    IfAskedAgain,
 }
 
 /// What is asked of many objects; the rest of the JSON is skipped over.
@@ -49,7 +69,7 @@ struct BriefMetadata {
 
 impl Stored {
     pub fn new(key: ObjectKey, version: u64, json: Bytes) -> Self {
-        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new() }
+        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new(), binary: Mutex::default() }
     }
 
     /// A private copy to change.
@@ -82,6 +102,26 @@ impl Stored {
                 deleting: metadata.deletion_timestamp.is_some(),
             }
         })
+    }
+
+    /// The object in protobuf, without its envelope.
+    pub fn binary(&self, keep: Keep, encode: impl FnOnce(&[u8]) -> Option<Bytes>) -> Option<Bytes> {
+        // Held while it is encoded, so that a thousand watchers encode it once.
+        let mut kept = self.binary.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Binary::Kept(bytes) = &*kept {
+            return Some(bytes.clone());
+        }
+        let bytes = encode(&self.json)?;
+        *kept = match (&*kept, keep) {
+            (Binary::Never, Keep::IfAskedAgain) => Binary::Once,
+            _ => Binary::Kept(bytes.clone()),
+        };
+        Some(bytes)
+    }
+
+    /// Lets go of what can be made again.
+    pub fn forget_binary(&self) {
+        *self.binary.lock().unwrap_or_else(PoisonError::into_inner) = Binary::Never;
     }
 
     /// Field labels, which the rules of the kind compute once.

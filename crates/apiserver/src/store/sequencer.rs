@@ -76,6 +76,7 @@ impl Sequencer {
         if let Err(why) = self.backend.append(&records, self.version) {
             tracing::error!(%why, "the store failed; no further writes until a restart");
             self.failed = Some(why.clone());
+            self.shared.set_trouble(Some(why.clone()));
             return results
                 .into_iter()
                 .map(|result| result.and_then(|_| Err(WriteError::Unavailable(why.clone()))))

@@ -29,6 +29,7 @@ pub async fn server(store: Store, host: &Host) -> Result<Server> {
     kinds::register::register(&mut registry);
     kinds::register::register_admission(&mut registry);
     let server = Server::new(store, registry, host.clock.clone(), host.random.clone());
+    server.read_process_through(host.disk.clone());
     server.bootstrap().await.map_err(|status| anyhow!("create the first objects: {status:?}"))?;
     Ok(server)
 }
