@@ -177,7 +177,9 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

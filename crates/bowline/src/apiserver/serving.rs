@@ -31,6 +31,7 @@ pub async fn server(store: Store, host: &Host, settings: Settings) -> Result<Ser
     kinds::register::register_admission(&mut registry);
     let (clock, random) = (host.clock.clone(), host.random.clone());
     let server = Server::guarded(store, registry, clock, random, settings);
+    server.read_process_through(host.disk.clone());
     server.bootstrap().await.map_err(|status| anyhow!("create the first objects: {status:?}"))?;
     Ok(server)
 }
