@@ -128,10 +128,10 @@ pub async fn change_tracked(
         let before = ownership::detach(&mut old);
         let mut new = prepare(core, call, part, new, &old, &actor, ownership::errors(&record))?;
         let same = ownership::unchanged((&new, &record), (&old, &before));
+        ownership::attach(&mut new, record);
         if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
-        ownership::attach(&mut new, record);
         let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
         if actor.dry_run {
             return encoded(&new);
