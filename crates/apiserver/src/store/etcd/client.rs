@@ -125,7 +125,6 @@ impl Client {
     pub async fn grant(&self, seconds: i64, deadline: Instant) -> Result<i64, Failure> {
         let request = LeaseGrantRequest { ttl: seconds, id: 0 };
         let once = || {
-            let request = request;
             self.call(move |channel| async move { LeaseClient::new(channel).lease_grant(request).await })
         };
         Ok(self.repeat(deadline, once).await?.id)
