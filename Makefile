@@ -4,6 +4,8 @@ CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
+FACTS := crates/apiserver/schema/facts.json
+RBAC := crates/apiserver/bootstrap/rbac.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
@@ -16,7 +18,7 @@ ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
 
-.PHONY: help demo test sanity check tidy bench schema clean tools peers record
+.PHONY: help demo test sanity check tidy bench schema rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,12 +29,12 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) $(CARGO) test --workspace
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
@@ -52,6 +54,10 @@ bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpo
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
+	cd tests/peers && go run ./facts $(abspath $(SCHEMA)) > $(abspath $(FACTS)).new && mv $(abspath $(FACTS)).new $(abspath $(FACTS))
+
+rbac: $(KUBECTL) ## Take upstream's default roles anew from the fresh kube-apiserver that KUBECONFIG names
+	scripts/record-rbac $(abspath $(KUBECTL)) > $(RBAC).new && mv $(RBAC).new $(RBAC)
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean

@@ -22,6 +22,11 @@ impl Query {
         self.pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// Every value of a parameter.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        self.pairs.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.pairs.iter().any(|(known, _)| known == name)
     }
