@@ -25,13 +25,15 @@ mod state;
 mod watch;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bowline_api::ObjectKey;
 use bowline_host::Random;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 pub use backend::{AppendError, Backend, Loaded, Record, Space};
 pub use backup::{BackupError, Summary, backup, restore};
@@ -39,7 +41,7 @@ pub use check::{Count, Report, check_directory, check_etcd};
 pub use errors::{OpenError, Trouble, WriteError};
 pub use etcd::EtcdSettings;
 pub use file::rebuild as compact;
-pub use object::{Event, EventKind, Stored, frame};
+pub use object::{Event, EventKind, Keep, Stored, frame};
 pub use options::{Expiry, Options};
 pub use snapshot::{Gone, Page};
 pub use state::Limits;
@@ -61,6 +63,17 @@ pub struct Write {
     pub key: ObjectKey,
     pub expect: Expect,
     pub change: Change,
+}
+
+impl Write {
+    /// In the words of etcd's metrics.
+    fn operation(&self) -> &'static str {
+        match (&self.change, self.expect) {
+            (Change::Put(_), Expect::Absent) => "create",
+            (Change::Put(_), Expect::Version(_)) => "update",
+            (Change::Delete, _) => "delete",
+        }
+    }
 }
 
 /// What must be true of the object for a write to happen.
@@ -87,7 +100,12 @@ struct Inner {
     shared: Arc<Shared>,
     expiries: Option<Arc<Expiries>>,
     writer: Writer,
+    /// Told of every write that was tried.
+    observer: OnceLock<Observer>,
 }
+
+/// Hears of writes: what they did, to which resource, how long they took, whether they succeeded.
+type Observer = Box<dyn Fn(&'static str, &Arc<str>, Duration, bool) + Send + Sync>;
 
 /// Where writes go.
 enum Writer {
@@ -117,7 +135,8 @@ impl Store {
         let expiries = expiries(&options, &loaded);
         let shared = Arc::new(Shared::new(loaded, options.limits));
         let sequencer = Sequencer::new(shared.clone(), Box::new(backend::Memory), options, expiries.clone());
-        Self { inner: Arc::new(Inner { shared, expiries, writer: Writer::Inline(Mutex::new(sequencer)) }) }
+        let writer = Writer::Inline(Mutex::new(sequencer));
+        Self { inner: Arc::new(Inner { shared, expiries, writer, observer: OnceLock::new() }) }
     }
 
     /// Keeps everything in a directory, which is created if missing and locked while open. Blocks.
@@ -139,7 +158,14 @@ impl Store {
         random: &dyn Random,
     ) -> Result<Self, OpenError> {
         let (store, shared) = EtcdStore::open(settings, options, random).await?;
-        Ok(Self { inner: Arc::new(Inner { shared, expiries: None, writer: Writer::Etcd(store) }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                shared,
+                expiries: None,
+                writer: Writer::Etcd(store),
+                observer: OnceLock::new(),
+            }),
+        })
     }
 
     /// A store on any blocking backend, with the sequencer on its own thread.
@@ -150,7 +176,7 @@ impl Store {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || sequencer.run(jobs))?;
         let writer = Writer::Thread { queue: Some(queue), thread: Some(thread) };
-        Ok(Self { inner: Arc::new(Inner { shared, expiries, writer }) })
+        Ok(Self { inner: Arc::new(Inner { shared, expiries, writer, observer: OnceLock::new() }) })
     }
 
     /// Starts the task that deletes what expires, on the current runtime; it ends with the store. etcd needs none.
@@ -164,6 +190,32 @@ impl Store {
     ///
     /// A delete returns the state that was deleted, under the version of the deletion.
     pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        let Some(observer) = self.inner.observer.get() else { return self.commit(write).await };
+        let (operation, resource, started) = (write.operation(), write.resource.clone(), Instant::now());
+        let written = self.commit(write).await;
+        observer(operation, &resource, started.elapsed(), written.is_ok());
+        written
+    }
+
+    /// Hears of every write from now on. The first observer stays.
+    pub fn observe_writes(
+        &self,
+        observer: impl Fn(&'static str, &Arc<str>, Duration, bool) + Send + Sync + 'static,
+    ) {
+        let _ = self.inner.observer.set(Box::new(observer));
+    }
+
+    /// Why nothing can be written now, if nothing can.
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.shared.trouble()
+    }
+
+    /// How many objects each resource has.
+    pub fn counts(&self) -> Vec<(Arc<str>, usize)> {
+        self.inner.shared.read().counts()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
         match &self.inner.writer {
             Writer::Inline(sequencer) => {
                 // Nothing here ever waits, so a busy caller lets others run from time to time.

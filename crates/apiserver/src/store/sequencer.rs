@@ -90,6 +90,7 @@ impl Sequencer {
                 }
                 std::thread::sleep(REOPEN_PAUSE);
             } else {
+                self.shared.set_trouble(None);
                 tracing::info!("the store takes writes again");
             }
         }
@@ -203,6 +204,7 @@ impl Sequencer {
             Err(why) => {
                 let trouble = Trouble::Unknown(failed.why.clone());
                 tracing::error!(%why, "the store could not be opened again; reads go on, writes are refused");
+                self.shared.set_trouble(Some(why));
                 self.failed = Some(failed);
                 Err(trouble)
             }

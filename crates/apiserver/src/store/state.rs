@@ -1,7 +1,7 @@
 //! The live objects and the recent past of each kind, shared by the sequencer and all readers.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bowline_api::ObjectKey;
 use tokio::sync::Notify;
@@ -12,6 +12,9 @@ use super::object::{Event, EventKind, Stored};
 
 /// The version of an empty store. Not 0, which in requests means "whatever there is".
 pub const FIRST_VERSION: u64 = 1;
+
+/// Events whose encoded forms are kept for watchers that are on their way.
+const HOT_EVENTS: usize = 256;
 
 /// How much of the past is kept for watchers that lag or come back, per kind.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,8 @@ pub struct Shared {
     state: RwLock<State>,
     /// Wakes whoever waits for a version of the whole store.
     moved: Notify,
+    /// Why nothing can be written any more.
+    trouble: Mutex<Option<String>>,
 }
 
 pub struct State {
@@ -67,7 +72,7 @@ impl Shared {
     pub fn new(loaded: Loaded, limits: Limits) -> Self {
         let mut state = State { version: 0, opened: 0, limits, tables: BTreeMap::new(), bytes: 0, epoch: 0 };
         state.fill(loaded);
-        Self { state: RwLock::new(state), moved: Notify::new() }
+        Self { state: RwLock::new(state), moved: Notify::new(), trouble: Mutex::default() }
     }
 
     /// Starts over with other content. What happened in between is not known, so every watcher is told so.
@@ -85,6 +90,15 @@ impl Shared {
     /// For short reads; never held across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells whoever asks that writes fail, or that they go on.
+    pub fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     /// Makes durable events visible, all at once, and wakes whoever waits for them. Nothing else happened up to
@@ -133,6 +147,10 @@ impl Shared {
 impl State {
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    pub fn counts(&self) -> Vec<(Arc<str>, usize)> {
+        self.tables.iter().map(|(resource, table)| (resource.clone(), table.objects.len())).collect()
     }
 
     pub fn epoch(&self) -> u64 {
@@ -209,6 +227,10 @@ impl Log {
     fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.object.json.len();
         self.events.push_back(event);
+        // Whoever keeps up has seen it; whoever does not makes it again.
+        if let Some(seen) = self.events.len().checked_sub(HOT_EVENTS).and_then(|at| self.events.get(at)) {
+            seen.object.forget_binary();
+        }
         let Limits { log_events, log_bytes } = self.limits;
         while self.events.len() > log_events || (self.bytes > log_bytes && self.events.len() > 1) {
             let Some(oldest) = self.events.pop_front() else { return };

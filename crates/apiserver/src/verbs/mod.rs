@@ -1,6 +1,7 @@
 //! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
 mod actor;
+mod apply;
 mod binding;
 mod create;
 mod delete;
@@ -8,6 +9,8 @@ mod get;
 mod input;
 mod list;
 mod namespace;
+mod options;
+mod ownership;
 mod patch;
 mod update;
 mod watch;
@@ -174,7 +177,9 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

@@ -61,6 +61,7 @@ impl Running {
             kubelet_dir: config.kubelet_dir.clone(),
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+            root_ca: Some(serving.authority.clone()),
         };
         let roles = Embedded::start(&ports, settings).await?;
         let running = Self {
