@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -84,7 +84,7 @@ pub async fn create_tracked(
         }
         let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
-            return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
+            return json(&object).map(Bytes::from).map_err(Status::internal);
         }
         let key = ObjectKey::new(within, metadata::name(&object));
         let name = key.name.clone();
