@@ -1,6 +1,7 @@
 //! What all kinds have in common: reading, filling and checking `metadata`.
 
 mod fill;
+mod owners;
 mod validate;
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use crate::status::Status;
 
 pub use fill::{carry_over, fill_new, timestamp};
+pub use owners::fold_owners;
 pub use validate::{validate, validate_update};
 
 /// The text at `metadata.<field>`, empty if absent.

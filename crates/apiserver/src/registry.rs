@@ -2,7 +2,7 @@
 
 mod erased;
 mod info;
-mod unknown;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};
 pub use info::{KindInfo, KindNames, Scale, Subresource, Text, VERBS};
+pub use view::{ViewKey, seen};
 
 /// All kinds, by group, version and plural, in that order; later also in discovery.
 #[derive(Default, Clone)]

@@ -224,8 +224,10 @@ impl Status {
         }
         let details = self.details.to_json();
         // Upstream leaves out what it has nothing to say of, where it makes an error by hand.
-        let bare =
-            matches!(self.reason, "" | "BadRequest" | "UnsupportedMediaType" | "RequestEntityTooLarge");
+        let bare = matches!(
+            self.reason,
+            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge"
+        );
         if !bare || details != json!({}) {
             out["details"] = details;
         }

@@ -161,7 +161,19 @@ pub async fn server() -> Server {
 }
 
 pub async fn server_on(store: Store) -> Server {
-    let server = Server::new(store, registry(), clock(), random());
+    server_with(store, registry()).await
+}
+
+/// A server with the kinds and plugins of the real one.
+pub async fn real_server(store: Store) -> Server {
+    let mut registry = Registry::new();
+    crate::kinds::register::register(&mut registry);
+    crate::kinds::register::register_admission(&mut registry);
+    server_with(store, registry).await
+}
+
+async fn server_with(store: Store, registry: Registry) -> Server {
+    let server = Server::new(store, registry, clock(), random());
     server.bootstrap().await.unwrap();
     server
 }

@@ -39,4 +39,18 @@ pub enum Command {
     ContainerInit {
         dir: std::path::PathBuf,
     },
+    /// Runs a program in a container; started by the kubelet role
+    #[command(hide = true)]
+    ContainerExec {
+        dir: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Becomes a program in a container; started by the one above
+    #[command(hide = true)]
+    ContainerEnter {
+        dir: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
 }

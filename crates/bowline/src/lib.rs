@@ -27,7 +27,10 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Demo(demo) => demo.run().await,
             Command::KubeApiserver(server) => server.run().await,
             Command::Driver(driver) => driver.run().await,
-            Command::ContainerShim { .. } | Command::ContainerInit { .. } => Ok(ExitCode::FAILURE),
+            Command::ContainerShim { .. }
+            | Command::ContainerInit { .. }
+            | Command::ContainerExec { .. }
+            | Command::ContainerEnter { .. } => Ok(ExitCode::FAILURE),
         }
     })
 }

@@ -10,8 +10,8 @@ use bowline_machinery::{Ports, RunError};
 use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 use crate::{
-    attachdetach, external_attacher, external_provisioner, node_driver_registrar, persistentvolume,
-    pvcprotection, pvprotection, scheduler,
+    attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
+    persistentvolume, pvcprotection, pvprotection, scheduler,
 };
 
 /// What the roles need to know of their surroundings.
@@ -51,6 +51,7 @@ impl Embedded {
         crew.run(pvprotection::run(ports.clone()));
         crew.run(pvcprotection::run(ports.clone()));
         crew.run(scheduler::run(ports.clone()));
+        crew.run(garbagecollector::run(ports.clone()));
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }

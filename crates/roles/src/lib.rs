@@ -8,6 +8,7 @@ pub mod crew;
 pub mod embedded;
 pub mod external_attacher;
 pub mod external_provisioner;
+pub mod garbagecollector;
 pub mod indexes;
 pub mod invariants;
 pub mod kubelet;

@@ -4,37 +4,38 @@ mod aggregated;
 mod openapi;
 mod plain;
 
-use http::header::CONTENT_TYPE;
+use std::sync::Arc;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::core::Core;
 use crate::http::accept::{self, MediaType};
 use crate::http::body::{Body, full};
 use crate::http::path::Path;
 use crate::registry::{KindInfo, Registry};
 use crate::status::Status;
 
+pub use openapi::Documents;
+
 /// The version this server claims, for clients that compare.
 pub const GIT_VERSION: &str = "v1.36.0+bowline";
 
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// Paths that need no credentials.
-pub fn is_public(path: &str) -> bool {
-    matches!(path.trim_matches('/'), "healthz" | "livez" | "readyz" | "version")
-        || ["/healthz/", "/livez/", "/readyz/"].iter().any(|prefix| path.starts_with(prefix))
-}
-
 /// Answers everything that is not about a resource.
-pub fn run(
-    registry: &Registry,
-    method: &Method,
+pub async fn run(
+    core: &Arc<Core>,
+    registry: &Arc<Registry>,
+    head: &Parts,
     path: &Path,
-    accept: &str,
 ) -> Result<Response<Body>, Status> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+    if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
     }
+    let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let found = match path {
         Path::CoreVersions if wants_aggregated(accept) => {
             return Ok(aggregated::response(aggregated::groups(registry, true)));
@@ -49,10 +50,7 @@ pub fn run(
         Path::Other(path) => match path.split('/').collect::<Vec<_>>()[..] {
             ["version"] => Some(version()),
             ["healthz" | "livez" | "readyz", ..] => return Ok(text(StatusCode::OK, "ok")),
-            ["openapi", "v3"] => Some(openapi::index(registry)),
-            ["openapi", "v3", "api", version] => openapi::document(registry, "", version),
-            ["openapi", "v3", "apis", group, version] => openapi::document(registry, group, version),
-            ["openapi", "v2"] => return openapi::v2(accept),
+            ["openapi", ref rest @ ..] => return openapi::run(core, registry, head, rest).await,
             _ => None,
         },
         Path::Resource(_) => None,

@@ -2,6 +2,8 @@
 
 pub mod accept;
 pub mod body;
+pub mod etag;
+pub mod gzip;
 pub mod path;
 pub mod query;
 pub mod yaml;

@@ -10,7 +10,7 @@ use super::partial::{API_VERSION, metadata, partial};
 use super::table::{Include, columns, row, table};
 use crate::http::accept::{Encoding, Form};
 use crate::protobuf;
-use crate::registry::Kind;
+use crate::registry::{Kind, seen};
 use crate::status::Status;
 use crate::store::{Event, EventKind, Stored, frame};
 
@@ -34,8 +34,8 @@ impl Encoder {
     /// An event as it happened, which all plain watchers share.
     pub fn whole(&mut self, event: &Event, now: Timestamp) -> Bytes {
         match (self.form, self.encoding) {
-            (Form::Object, Encoding::Json) => event.frame.clone(),
-            _ => self.event(event.kind, &event.object, now),
+            (Form::Object, Encoding::Json) if self.kind.view().is_none() => event.frame.clone(),
+            _ => self.event(event.kind, &seen(self.kind.as_ref(), &event.object), now),
         }
     }
 

@@ -6,7 +6,7 @@
 mod decode;
 mod encode;
 mod scalar;
-mod wire;
+pub mod wire;
 
 use serde_json::Value;
 

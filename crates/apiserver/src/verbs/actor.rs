@@ -25,11 +25,17 @@ impl Actor {
         Self { user: Arc::new(User::server()), manager: SERVER_MANAGER.into(), dry_run: false }
     }
 
-    /// Clients that give no name to their fields are known by the first part of their user agent.
     pub fn of(call: &Call) -> Result<Self, Status> {
+        Ok(Self { dry_run: call.query.dry_run()?, ..Self::of_delete(call, false) })
+    }
+
+    /// A deletion says in its own options whether it is to change anything.
+    ///
+    /// Clients that give no name to their fields are known by the first part of their user agent.
+    pub fn of_delete(call: &Call, dry_run: bool) -> Self {
         let named = call.query.get("fieldManager");
         let manager = if named.is_empty() { agent(&call.user_agent) } else { named.to_owned() };
-        Ok(Self { user: call.user.clone(), manager, dry_run: call.query.dry_run()? })
+        Self { user: call.user.clone(), manager, dry_run }
     }
 }
 

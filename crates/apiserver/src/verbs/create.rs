@@ -90,7 +90,7 @@ pub async fn create_tracked(
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
-        match core.store.write(write).await {
+        match core.write(kind, write).await {
             Ok(stored) => {
                 if info.namespaced {
                     namespace::after_creation(core, &stored.key.namespace).await?;
@@ -106,7 +106,7 @@ pub async fn create_tracked(
 }
 
 /// The object belongs where the path says.
-fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
+pub fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     // A cluster-scoped object just loses a namespace somebody gave it.
     if namespaced && !own.is_empty() && own != namespace {

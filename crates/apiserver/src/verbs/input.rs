@@ -60,7 +60,7 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
     let mut decoded = call.kind.decode(&value).map_err(refused)?;
     ownership::attach(&mut decoded.object, record);
     let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    let warnings = match field_validation(&call.query).unwrap_or(FieldValidation::Warn) {
+    let mut warnings = match field_validation(&call.query).unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => unknown,
         FieldValidation::Strict if unknown.is_empty() => Vec::new(),
@@ -68,7 +68,13 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
             return Err(refused(format!("strict decoding error: {}", unknown.join(", "))));
         }
     };
-    Ok(Input { object: decoded.object, warnings })
+    let mut object = decoded.object;
+    let moment = match source {
+        Source::Body => "",
+        Source::Patch | Source::Apply => " after mutating admission happens",
+    };
+    warnings.extend(metadata::fold_owners(&mut object, moment));
+    Ok(Input { object, warnings })
 }
 
 /// A client may leave out what the path says anyway, but not contradict it.

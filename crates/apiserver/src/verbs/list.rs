@@ -31,6 +31,11 @@ struct Token {
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
+    Ok(Reply::plain(Outcome::List(listed(core, call).await?)))
+}
+
+/// What the selectors of a call match, or one page of it.
+pub async fn listed(core: &Core, call: &Call) -> Result<Listed, Status> {
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
     let exact = match call.query.get("resourceVersionMatch") {
         // A bare version with a limit means exactly that version, for old clients.
@@ -62,12 +67,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
         }
     };
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(Reply::plain(Outcome::List(page(core, call, after, at, limit)?)))
-}
-
-/// All that the selectors of a call match, now.
-pub fn everything(core: &Core, call: &Call) -> Result<Listed, Status> {
-    page(core, call, None, None, usize::MAX)
+    page(core, call, after, at, limit)
 }
 
 fn page(
@@ -83,10 +83,8 @@ fn page(
     let mut listed = Listed::default();
     let scan = if selector.is_everything() { limit } else { SCAN };
     loop {
-        let page = core
-            .store
-            .page(&call.info().table, namespace, after.as_ref(), at, scan)
-            .map_err(|gone| expired(call, gone))?;
+        let page =
+            core.page(kind, namespace, after.as_ref(), at, scan).map_err(|gone| expired(call, gone))?;
         // Later looks see the version of the first one.
         (listed.version, at) = (page.version, Some(page.version));
         let last = page.objects.last().map(|object| object.key.clone());

@@ -38,6 +38,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
+        call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
         return Ok(Reply::object(StatusCode::CREATED, json, warnings));
@@ -110,7 +111,7 @@ pub async fn change_tracked(
     let (info, actor) = (call.info(), Actor::of(call)?);
     let modified = || Status::modified(info.resource(), call.name());
     for _ in 0..ATTEMPTS_MAX {
-        let current = core.store.get(&info.table, &call.key()).ok_or_else(|| call.not_found())?;
+        let current = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
         if version.is_some_and(|wanted| wanted != current.version) {
             return Err(modified());
         }
@@ -126,10 +127,11 @@ pub async fn change_tracked(
         };
         let before = ownership::detach(&mut old);
         let mut new = prepare(core, call, part, new, &old, &actor, ownership::errors(&record))?;
-        if ownership::unchanged((&new, &record), (&old, &before)) {
+        let same = ownership::unchanged((&new, &record), (&old, &before));
+        ownership::attach(&mut new, if same { before } else { record });
+        if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
-        ownership::attach(&mut new, record);
         let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
         if actor.dry_run {
             return encoded(&new);
@@ -142,7 +144,7 @@ pub async fn change_tracked(
         };
         let expect = Expect::Version(current.version);
         let write = Write { resource: info.table.clone(), key: call.key(), expect, change };
-        match core.store.write(write).await {
+        match core.write(call.kind.as_ref(), write).await {
             Ok(stored) => match last {
                 None => return Ok(stored.json.clone()),
                 Some(last) => {

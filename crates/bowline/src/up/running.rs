@@ -37,16 +37,20 @@ impl Running {
         preflight::check(&host)?;
         let listener = preflight::bind(config.listen).await?;
 
-        let server =
-            apiserver::server(apiserver::open(Place::Directory(config.store())).await?, &host).await?;
+        let address = listener.local_addr().context("read the API server's address")?;
+        let store = apiserver::open(Place::Directory(config.store())).await?;
+        let settings = apiserver::access::defaults(&config.data_dir, address)?;
+        let server = apiserver::server(store, &host, settings).await?;
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
             server.clone(),
             listener,
             &config.data_dir,
+            None,
             &config.kubeconfig(),
             server_stop.clone(),
-        )?;
+        )
+        .await?;
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;

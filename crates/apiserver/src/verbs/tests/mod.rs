@@ -2,6 +2,8 @@
 
 mod apply;
 mod deletes;
+mod propagation;
 mod reads;
+mod views;
 mod watches;
 mod writes;

@@ -46,6 +46,8 @@ async fn refused_creates() {
     modeless["spec"]["accessModes"] = json!([]);
     let mut mistyped = claim("a");
     mistyped["spec"]["accessModes"] = "x".into();
+    let mut unmeasured = claim("a");
+    unmeasured["spec"]["resources"]["requests"]["storage"] = "big".into();
     let nowhere = "/api/v1/namespaces/nowhere/persistentvolumeclaims";
     let cases = [
         (nowhere, claim("a"), 404, r#"namespaces "nowhere" not found"#),
@@ -83,7 +85,13 @@ async fn refused_creates() {
             CLAIMS,
             mistyped,
             400,
-            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: invalid type: string "x", expected a sequence"#,
+            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: json: cannot unmarshal string into Go struct field PersistentVolumeClaimSpec.spec.accessModes of type []v1.PersistentVolumeAccessMode"#,
+        ),
+        (
+            CLAIMS,
+            unmeasured,
+            400,
+            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"#,
         ),
         (
             CLASSES,
@@ -95,7 +103,7 @@ async fn refused_creates() {
             CLAIMS,
             with("finalizers", json!(["bare"])),
             422,
-            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
+            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers[0]: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
         ),
     ];
     for (path, object, code, message) in cases {
