@@ -29,7 +29,7 @@ struct Config {
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     let config = read(call)?;
     for _ in 0..ATTEMPTS_MAX {
-        let missing = core.store.get(&call.info().table, &call.key()).is_none();
+        let missing = core.object(call.kind.as_ref(), &call.key()).is_none();
         // A subresource needs its object.
         let attempt = match missing && part == Part::Main {
             true => create(core, call, &config).await,
@@ -62,6 +62,7 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
         );
         return Err(Status::conflict(call.info().resource(), call.name(), &why));
     }
+    call.may(core, "create")?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
     let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;

@@ -128,7 +128,7 @@ pub async fn change_tracked(
         let before = ownership::detach(&mut old);
         let mut new = prepare(core, call, part, new, &old, &actor, ownership::errors(&record))?;
         let same = ownership::unchanged((&new, &record), (&old, &before));
-        ownership::attach(&mut new, record);
+        ownership::attach(&mut new, if same { before } else { record });
         if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
