@@ -8,6 +8,7 @@ mod delete;
 mod get;
 mod input;
 mod list;
+mod list_options;
 mod namespace;
 mod options;
 mod ownership;
