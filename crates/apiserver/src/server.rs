@@ -158,6 +158,7 @@ impl Server {
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
+        let (resource, query) = legacy_watch(resource, head.uri.query().unwrap_or_default());
         let kind = registry
             .kind(&resource.group, &resource.version, &resource.plural)
             .ok_or_else(Status::no_such_resource)?;
@@ -172,7 +173,7 @@ impl Server {
             namespace: resource.namespace,
             name: resource.name,
             subresource: resource.subresource,
-            query: Query::parse(head.uri.query().unwrap_or_default()),
+            query,
             form,
             encoding,
             content_type,
@@ -198,6 +199,16 @@ fn as_json(content_type: String, body: Bytes, kind: (&str, &str)) -> Result<(Str
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// `GET …/watch/…/<name>` is the older spelling of `GET …/?watch=true&fieldSelector=metadata.name=<name>`.
+fn legacy_watch(mut resource: ResourcePath, query: &str) -> (ResourcePath, Query) {
+    if !resource.watch {
+        return (resource, Query::parse(query));
+    }
+    let named = resource.name.take().map(|name| format!("&fieldSelector=metadata.name={name}"));
+    let query = format!("watch=true{}&{query}", named.unwrap_or_default());
+    (resource, Query::parse(&query))
 }
 
 /// `POST …/bindings` is the older spelling of `POST …/pods/<name>/binding`.
