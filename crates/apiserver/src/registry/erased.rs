@@ -74,6 +74,7 @@ pub trait Kind: Send + Sync + 'static {
         None
     }
     /// From the stored form to this kind's.
+    #[expect(clippy::wrong_self_convention, reason = "the object is converted, not the kind")]
     fn from_stored(&self, stored: Value) -> Value {
         stored
     }

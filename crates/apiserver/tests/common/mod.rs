@@ -1,5 +1,7 @@
 //! A server with the real kinds, as the binary would wire it.
 
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
