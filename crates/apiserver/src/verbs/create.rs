@@ -13,6 +13,7 @@ use super::update::Tracking;
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
+use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
@@ -26,7 +27,8 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
-    let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let Input { object, mut warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))

@@ -57,6 +57,11 @@ pub fn parse(call: &Call) -> Result<Options, Status> {
     checked(from_body(&body)?)
 }
 
+/// Options that stand inside another object.
+pub fn embedded(options: &Value) -> Result<Options, Status> {
+    checked(from_body(options)?)
+}
+
 fn from_query(query: &Query) -> Result<Written, Status> {
     let present = |name: &str| query.has(name).then(|| query.get(name).to_owned());
     let grace_period_seconds = match present("gracePeriodSeconds") {
