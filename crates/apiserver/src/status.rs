@@ -54,7 +54,8 @@ impl Status {
         Self { code: code.as_u16(), reason, message: message.into(), details: Details::default() }
     }
 
-    fn about(mut self, resource: Resource<'_>, name: &str) -> Self {
+    /// Says what a status is about.
+    pub fn about(mut self, resource: Resource<'_>, name: &str) -> Self {
         self.details.group = resource.group.into();
         self.details.kind = resource.plural.into();
         self.details.name = name.into();
@@ -118,6 +119,14 @@ impl Status {
             .iter()
             .map(|e| Cause { reason: e.reason.code().into(), message: e.body(), field: e.field.clone() })
             .collect();
+        status
+    }
+
+    /// Not now. The client may try again, after a while if one is given.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32, cause: Cause) -> Self {
+        let mut status = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        status.details.retry_after_seconds = retry_after_seconds;
+        status.details.causes = vec![cause];
         status
     }
 
@@ -218,10 +227,11 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        if self.reason != "BadRequest" || details != json!({}) {
+        // Upstream leaves details out of what it made by hand.
+        if !matches!(self.reason, "BadRequest" | "") || details != json!({}) {
             out["details"] = details;
         }
-        if !self.is_success() {
+        if self.code != StatusCode::OK.as_u16() {
             out["code"] = self.code.into();
         }
         out

@@ -14,6 +14,13 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let metadata = &object["metadata"];
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        // The beginning of a name may end with a dash.
+        let whole = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |start| format!("{start}a"));
+        let wrong = kind.name_errors(&whole).into_iter();
+        errors.extend(wrong.map(|why| Invalid::invalid("metadata.generateName", prefix, why)));
+    }
     match text(object, "name") {
         "" => errors.push(Invalid::required("metadata.name", "name or generateName is required")),
         name => errors.extend(
@@ -43,8 +50,8 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
             detail: format!("may not be more than {ANNOTATIONS_MAX} bytes"),
         });
     }
-    errors.extend(finalizer_errors(&finalizers(object)));
     errors.extend(owner_errors(&metadata["ownerReferences"]));
+    errors.extend(finalizer_errors(&finalizers(object)));
     errors
 }
 
@@ -52,13 +59,12 @@ fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
     /// Upstream's own finalizers, which predate the rule that a finalizer has a prefix.
     const BARE: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
     let mut errors = Vec::new();
-    for name in names {
-        let shape = qualified_name_errors(name);
-        let whole = shape.is_empty();
-        errors.extend(shape.into_iter().map(|why| Invalid::invalid("metadata.finalizers", *name, why)));
-        if whole && !name.contains('/') && !BARE.contains(name) {
+    for (index, name) in names.iter().enumerate() {
+        let shape = qualified_name_errors(name).into_iter();
+        errors.extend(shape.map(|why| Invalid::invalid("metadata.finalizers", *name, why)));
+        if !name.contains('/') && !BARE.contains(name) {
             const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(Invalid::invalid("metadata.finalizers", *name, WHY));
+            errors.push(Invalid::invalid(format!("metadata.finalizers[{index}]"), *name, WHY));
         }
     }
     errors

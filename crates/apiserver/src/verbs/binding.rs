@@ -40,7 +40,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let now = metadata::timestamp(core.clock.now());
     // The whole pod is written, so its status counts as part of the change.
     change(core, call, Part::Binding, None, |old| assigned(old, node, &binding, &now)).await?;
-    let status = Status::new(StatusCode::OK, "", "");
+    let status = Status::new(StatusCode::CREATED, "", "");
     Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
 }
 
@@ -55,6 +55,9 @@ fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Val
     if !current.is_empty() {
         return conflict(format!("pod {name} is already assigned to node {current:?}"));
     }
+    if !pod["spec"]["schedulingGates"].as_array().is_none_or(Vec::is_empty) {
+        return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
     let wanted = metadata::text(binding, "uid");
     if !wanted.is_empty() && wanted != metadata::text(pod, "uid") {
         let uid = metadata::text(pod, "uid");
@@ -64,6 +67,10 @@ fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Val
     }
     let mut pod = pod.clone();
     pod["spec"]["nodeName"] = node.into();
+    // Room that was made elsewhere is no longer wanted.
+    if let Some(status) = pod["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }

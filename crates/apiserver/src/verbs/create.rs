@@ -11,6 +11,7 @@ use super::input::{self, Input, Source};
 use super::{Actor, Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
+use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
@@ -23,7 +24,8 @@ const PREFIX_MAX: usize = 63 - SUFFIX;
 const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
-    let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let Input { object, mut warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))

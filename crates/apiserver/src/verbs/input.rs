@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::field::Invalid;
+use crate::schema::Schema;
 use crate::status::Status;
 
 /// What to do about fields the kind does not have.
@@ -51,40 +52,63 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
     };
     check_type(call, &mut value)?;
     let decoded = call.kind.decode(&value).map_err(refused)?;
-    let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    let warnings = match field_validation(call)? {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => unknown,
-        FieldValidation::Strict if unknown.is_empty() => Vec::new(),
-        FieldValidation::Strict => {
-            return Err(refused(format!("strict decoding error: {}", unknown.join(", "))));
-        }
-    };
+    let warnings = judge_unknown(call, &decoded.unknown)?.map_err(refused)?;
     Ok(Input { object: decoded.object, warnings })
+}
+
+/// An object of a kind that only comes with a subresource, e.g. a scale.
+pub fn decode_other(call: &Call, mut value: Value, api_version: &str, kind: &str) -> Result<Input, Status> {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let refused = |why: String| {
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    expect_type(&mut value, api_version, kind)?;
+    let schema = Schema::get();
+    let shape = schema
+        .kind(api_version, kind)
+        .ok_or_else(|| Status::internal(format!("{kind} is not in the schema")))?;
+    let accepted = schema.accept(shape, &value).map_err(refused)?;
+    let warnings = judge_unknown(call, &accepted.unknown)?.map_err(refused)?;
+    Ok(Input { object: accepted.object, warnings })
+}
+
+/// Warnings, or why the body is refused.
+fn judge_unknown(call: &Call, unknown: &[String]) -> Result<Result<Vec<String>, String>, Status> {
+    let unknown: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    Ok(match field_validation(call)? {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(unknown),
+        FieldValidation::Strict if unknown.is_empty() => Ok(Vec::new()),
+        FieldValidation::Strict => Err(format!("strict decoding error: {}", unknown.join(", "))),
+    })
 }
 
 /// A client may leave out what the path says anyway, but not contradict it.
 fn check_type(call: &Call, value: &mut Value) -> Result<(), Status> {
     let info = call.info();
+    expect_type(value, &info.api_version, &info.kind)
+}
+
+/// The same for an object of a kind that the path only implies.
+pub fn expect_type(value: &mut Value, expected: &str, expected_kind: &str) -> Result<(), Status> {
     let Some(fields) = value.as_object_mut() else {
         return Err(Status::bad_request("the body of the request is not an object"));
     };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if !api_version.is_empty() && api_version != info.api_version {
+    if !api_version.is_empty() && api_version != expected {
         return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            info.api_version
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
-    if !kind.is_empty() && kind != info.kind {
+    if !kind.is_empty() && kind != expected_kind {
+        let version = expected.rsplit('/').next().unwrap_or_default();
         return Err(Status::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}",
-            info.version, info.kind
+            "{kind} in version {version:?} cannot be handled as a {expected_kind}"
         )));
     }
-    fields.insert("apiVersion".into(), info.api_version.as_ref().into());
-    fields.insert("kind".into(), info.kind.as_ref().into());
+    fields.insert("apiVersion".into(), expected.into());
+    fields.insert("kind".into(), expected_kind.into());
     let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
     if metadata.is_null() {
         *metadata = Value::Object(Default::default());

@@ -1,14 +1,16 @@
-//! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
+//! The verbs. They know no kind, with few exceptions: `binding` and `eviction` of pods, and namespaces.
 
 mod actor;
 mod binding;
 mod create;
 mod delete;
+mod eviction;
 mod get;
 mod input;
 mod list;
 mod namespace;
 mod patch;
+mod scale;
 mod update;
 mod watch;
 
@@ -25,6 +27,7 @@ use crate::auth::User;
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
+use crate::kinds;
 use crate::registry::{Kind, KindInfo, Part};
 use crate::status::Status;
 use crate::store::Stored;
@@ -121,6 +124,13 @@ impl Reply {
 
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    let deprecation = kinds::warnings::deprecation(call.info().resource());
+    let mut reply = dispatch(core, method, call).await?;
+    reply.warnings.extend(deprecation.map(str::to_owned));
+    Ok(reply)
+}
+
+async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
     let info = call.info();
     // A path with a namespace for a kind without one, or a name without the namespace it needs.
     let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
@@ -134,7 +144,17 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
                 _ => Err(Status::method_not_allowed()),
             };
         }
-        Some(_) => return Err(Status::no_such_resource()),
+        Some("eviction") if eviction::applies(info) => {
+            return match *method {
+                Method::POST => eviction::run(core, &call).await,
+                _ => Err(Status::method_not_allowed()),
+            };
+        }
+        Some("scale") if info.scale.is_some() => return scale::run(core, method, &call).await,
+        Some(name) => {
+            let own = info.subresources.iter().any(|sub| sub.name == name);
+            Part::named(name).filter(|_| own).ok_or_else(Status::no_such_resource)?
+        }
     };
     let everywhere = info.namespaced && call.namespace.is_none();
     match (method, call.name.is_some()) {

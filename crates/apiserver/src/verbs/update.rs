@@ -11,7 +11,7 @@ use super::input::{self, Input, Source};
 use super::{Actor, Call, Reply, namespace};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
-use crate::field::{Invalid, Reason};
+use crate::field::Invalid;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
@@ -33,14 +33,9 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     }
     let version = metadata::version(&object)?;
     if version.is_none() && !info.unconditional_update && !missing {
-        // Go prints an unset version in hexadecimal.
-        let why = Invalid {
-            reason: Reason::Invalid,
-            field: "metadata.resourceVersion".into(),
-            value: None,
-            detail: "0x0: must be specified for an update".into(),
-        };
-        return Err(Status::invalid(&info.group, &info.kind, call.name(), &[why]));
+        // Upstream calls the kind by its plural here.
+        let why = Invalid::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
     }
     let json = change(core, call, part, version, |old| {
         let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
@@ -55,8 +50,14 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
 }
 
 /// The body is about the object of the path.
-fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
+pub fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
     let name = metadata::name(object);
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
+    }
     if name != call.name() {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -66,9 +67,9 @@ fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     let namespace = call.namespace.as_deref().unwrap_or_default();
     if call.info().namespaced && !own.is_empty() && own != namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
-        )));
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     metadata::set(object, "namespace", call.namespace.as_deref().map(Into::into));
     Ok(())
@@ -163,7 +164,7 @@ fn prepare(
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, call.name(), &errors));
     }
-    if info.generation && part == Part::Main && content_differs(&new, old) {
+    if info.generation && part.is_content() && content_differs(&new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         metadata::set(&mut new, "generation", Some(generation.into()));
     }

@@ -7,22 +7,27 @@ mod configmap;
 mod csidriver;
 mod csinode;
 mod event;
+mod jobs;
 mod lease;
 mod names;
 mod namespace;
 mod node;
+mod plain;
 mod pod;
 mod pod_cells;
 mod pod_defaults;
+mod pod_rules;
 mod pod_update;
 mod pod_volumes;
 mod policies;
 mod rbac;
 mod secret;
+mod service;
 mod storageclass;
 mod volume;
 mod volume_update;
 mod volumeattachment;
+mod workloads;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource;
@@ -32,6 +37,7 @@ use super::Rules;
 use super::check::same::json;
 use crate::field::Invalid;
 use crate::patch::Patch;
+use crate::registry::Part;
 use crate::schema::Schema;
 
 /// Objects without a time of their own are ten minutes old.
@@ -83,7 +89,7 @@ pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
     let mut object = parsed::<R>(object);
     R::prepare_create(&mut object, now());
-    R::validate(&object)
+    R::validate_new(&object)
 }
 
 pub fn update_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
@@ -96,6 +102,19 @@ pub fn status_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
     let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
     R::prepare_status(&mut new, &old, now());
     R::validate_status(&new, &old)
+}
+
+/// The stored object after an update through a subresource of its own.
+pub fn through<R: Rules>(new: &Value, old: &Value, part: Part) -> Value {
+    let mut new = parsed::<R>(new);
+    R::prepare_part(&mut new, &parsed::<R>(old), part);
+    json(&new)
+}
+
+pub fn part_errors<R: Rules>(new: &Value, old: &Value, part: Part) -> Vec<Invalid> {
+    let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
+    R::prepare_part(&mut new, &old, part);
+    R::validate_part(&new, &old, part)
 }
 
 /// An expected text may end in `…`: the rest does not matter.

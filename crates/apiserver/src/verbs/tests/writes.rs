@@ -101,7 +101,7 @@ async fn refused_creates() {
             CLAIMS,
             with("finalizers", json!(["bare"])),
             422,
-            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
+            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers[0]: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
         ),
     ];
     for (path, object, code, message) in cases {
@@ -232,7 +232,7 @@ async fn generation_counts_changes_of_content() {
     blind["metadata"]["resourceVersion"] = Value::Null;
     assert_eq!(
         put(&server, &path, &blind).await.body["message"],
-        r#"CSIDriver.storage.k8s.io "d" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"#
+        r#"csidrivers.storage.k8s.io "d" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#
     );
     let created =
         put(&server, &format!("{DRIVERS}/e"), &json!({"metadata": {"name": "e"}, "spec": {}})).await;
