@@ -149,6 +149,8 @@ pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azu
 /// Namespace of the leases by which nodes show that they live.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
+/// On any object: what it is for, for people.
+pub const DESCRIPTION: &str = "kubernetes.io/description";
 /// On a pod: the kubelet's picture of one that it runs on its own account.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// On a default role or binding: `false` keeps the server from repairing it.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::admission::{AdmissionRequest, Lister};
 use crate::auth::Access;
 use crate::discovery::Documents;
+use crate::metrics::Metrics;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
@@ -23,6 +24,7 @@ pub struct Core {
     pub random: Arc<dyn Random>,
     /// What was asked for and is kept.
     pub openapi: Documents,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Core {
@@ -33,6 +35,11 @@ impl Core {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
+        let metrics = Arc::new(Metrics::new(clock.now()));
+        let counted = metrics.clone();
+        store.observe_writes(move |operation, resource, took, ok| {
+            counted.wrote(operation, resource, took, ok);
+        });
         Self {
             store,
             registry: RwLock::new(Arc::new(registry)),
@@ -40,6 +47,7 @@ impl Core {
             clock,
             random,
             openapi: Documents::default(),
+            metrics,
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bowline_host::{Clock, Random};
+use bowline_host::{Clock, Disk, Random};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::discovery;
+use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
@@ -101,6 +102,11 @@ impl Server {
         self.core.clock.now()
     }
 
+    /// Lets `/metrics` tell of memory, time and files of this process.
+    pub fn read_process_through(&self, disk: Arc<dyn Disk>) {
+        self.core.metrics.read_process_through(disk);
+    }
+
     pub fn store(&self) -> &Store {
         &self.core.store
     }
@@ -112,18 +118,21 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
+        let exchange = Exchange::begin(&self.core, &head);
+        let yaml = accept::wants_yaml(header(&head.headers, ACCEPT).unwrap_or_default());
         let access = &self.core.access;
-        let mut audited = access.audit().map(|audit| audit.begin(&head, || self.core.random.uuid()));
+        let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
         if let Some(audited) = &mut audited {
             audited.received(admitted.as_ref()).await;
         }
         let answer = match admitted {
-            Ok(admitted) => self.answer(head, body, admitted.user).await,
+            Ok(admitted) => exchange.in_time(self.answer(head, body, admitted.user)).await,
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
         let response = answer.unwrap_or_else(|status| output::status(&status));
+        let response = exchange.finish(if yaml { output::yaml(response) } else { response });
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
@@ -147,7 +156,7 @@ impl Server {
             }
         };
         if !registry.has_group_version(&resource.group, &resource.version) {
-            return Ok(discovery::not_found());
+            return discovery::missing(&registry, &Path::Resource(resource));
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
@@ -174,6 +183,10 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
+        if call.query.flag("watch") && call.name.is_none() && accept::wants_yaml(accepted) {
+            return Err(accept::stream_refusal());
+        }
         let include = call.query.get("includeObject").to_owned();
         let reply = verbs::run(&self.core, &head.method, call).await?;
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))

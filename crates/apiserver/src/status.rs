@@ -159,6 +159,18 @@ impl Status {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// What upstream's router says before anything looks at the request.
+    pub fn no_representation(served: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The request took longer than it may.
+    pub fn timed_out() -> Self {
+        const TEXT: &str = "Timeout: request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", TEXT)
+    }
+
     pub fn too_large(why: &str) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
@@ -219,6 +231,15 @@ impl Status {
         self.code < 400
     }
 
+    /// Upstream makes these by hand and without details, where others have empty ones.
+    fn is_terse(&self) -> bool {
+        match self.reason {
+            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge" => true,
+            "NotAcceptable" => !self.message.starts_with("406"),
+            _ => false,
+        }
+    }
+
     /// The object of the wire.
     pub fn to_json(&self) -> Value {
         let mut out = json!({
@@ -234,12 +255,7 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        // Upstream leaves out what it has nothing to say of, where it makes an error by hand.
-        let bare = matches!(
-            self.reason,
-            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge"
-        );
-        if !bare || details != json!({}) {
+        if !self.is_terse() || details != json!({}) {
             out["details"] = details;
         }
         if !self.is_success() {
@@ -281,5 +297,6 @@ impl Cause {
     }
 }
 
+mod store;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ pub async fn publish(core: &Arc<Core>, pem: &str) -> Result<(), Status> {
         match core.store.write(write).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     let object = json!({

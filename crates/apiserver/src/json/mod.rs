@@ -47,7 +47,7 @@ pub fn notes(body: &[u8], unknown: &[String], duplicates: &[String]) -> Vec<Stri
         let places = walk::places(body, found.iter().copied());
         found.sort_by_key(|(path, _)| places.get(*path).copied().flatten());
     }
-    let told = |(path, again)| {
+    let told = |(path, again): (&String, bool)| {
         let what = if again { "duplicate" } else { "unknown" };
         format!("{what} field {}", quoted(path))
     };

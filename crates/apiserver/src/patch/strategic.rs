@@ -15,6 +15,9 @@ const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 
 type Object = Map<String, Value>;
 
+/// What a patch says of a list that it only orders.
+static UNCHANGED: Value = Value::Array(Vec::new());
+
 pub fn apply(object: Value, patch: &Value) -> Result<Value, Status> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(Status::bad_request("the patch is not an object"));
@@ -60,14 +63,13 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Resu
         path.fields.pop();
     }
     // An order may also speak of a list that the patch does not change.
-    let none = Value::Array(Vec::new());
     for (key, order) in patch {
         let field = key.strip_prefix(SET_ORDER).filter(|field| !patch.contains_key(*field));
         if let Some(field) = field
             && let Some(old) = out.remove(field)
         {
             path.fields.push(field);
-            if let Some(new) = ordered_list(old, order, &none, path)? {
+            if let Some(new) = ordered_list(old, order, &UNCHANGED, path)? {
                 out.insert(field.to_owned(), new);
             }
             path.fields.pop();

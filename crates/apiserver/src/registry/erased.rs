@@ -67,10 +67,6 @@ pub trait Kind: Send + Sync + 'static {
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
-    /// The OpenAPI v3 schema of a kind that a client defined: how its fields divide among managers.
-    fn structural_schema(&self) -> Option<&Value> {
-        None
-    }
 
     /// The key of this kind's view of its table, if objects are stored in a form that differs from this kind's.
     /// Without a view objects are served as the bytes that are stored.
@@ -90,8 +86,12 @@ pub trait Kind: Send + Sync + 'static {
     fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
         None
     }
-    /// The OpenAPI v3 schema that a kind without a Rust type brings itself.
-    fn openapi(&self) -> Option<Value> {
+    /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.
+    fn storage_version(&self) -> Option<&str> {
+        None
+    }
+    /// The OpenAPI v3 schema of a kind that a client defined: its documentation, and how its fields divide among managers.
+    fn structural_schema(&self) -> Option<&Value> {
         None
     }
 }

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -84,7 +84,7 @@ pub async fn create_tracked(
         }
         let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
-            return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
+            return json(&object).map(Bytes::from).map_err(Status::internal);
         }
         let key = ObjectKey::new(within, metadata::name(&object));
         let name = key.name.clone();
@@ -99,7 +99,7 @@ pub async fn create_tracked(
             }
             Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))

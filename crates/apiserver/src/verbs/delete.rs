@@ -17,7 +17,7 @@ use crate::kinds::DeleteReply;
 use crate::metadata;
 use crate::registry::{Kind, KindInfo};
 use crate::status::{Resource, Status};
-use crate::store::{Change, Expect, Stored, Write, WriteError};
+use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
 pub use options::Options;
 use plan::{Character, Plan, plan};
@@ -108,7 +108,7 @@ pub async fn delete(
             Plan::Announce(mut new) => {
                 namespace::mark(info, &mut new);
                 if options.dry_run {
-                    let json = serde_json::to_vec(&new).map_err(Status::internal)?;
+                    let json = json(&new).map_err(Status::internal)?;
                     return Ok(Deleted::Held(json.into()));
                 }
                 Change::Put(new)
@@ -124,7 +124,7 @@ pub async fn delete(
             }
             Ok(object) => return Ok(Deleted::Held(object.json.clone())),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::modified(info.resource(), &key.name))

@@ -14,9 +14,8 @@ use crate::schema::Schema;
 use crate::status::Status;
 
 const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
 /// What bodies of creates, updates and deletions may be; the last one was made JSON before it got here.
-const MEDIA_TYPES: [&str; 3] = [JSON, YAML, protobuf::MEDIA_TYPE];
+const MEDIA_TYPES: [&str; 3] = [JSON, yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
 
 /// Where an object came from; what is said of its faults differs.
 pub enum Source<'a> {
@@ -70,7 +69,7 @@ pub fn parse_typed(call: &Call) -> Result<Value, Status> {
 
 fn written(call: &Call, refused: impl Fn(String) -> Status) -> Result<Written, Status> {
     let is = |media: &str| call.content_type.eq_ignore_ascii_case(media);
-    if is(YAML) {
+    if is(yaml::MEDIA_TYPE) {
         let document = yaml::read(&call.body).map_err(|error| refused(error.to_string()))?;
         let notes =
             Notes { strict: document.strict_error().into_iter().collect(), warnings: document.warnings() };

@@ -148,6 +148,9 @@ pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
 
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    if list::wants_latest(method, &call) {
+        core.store.fresh().await.map_err(Status::store)?;
+    }
     let info = call.info();
     // A path with a namespace for a kind without one, or a name without the namespace it needs.
     let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
@@ -174,7 +177,9 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

@@ -48,7 +48,7 @@ pub fn check(call: &Call, verb: Verb) -> Result<(), Status> {
         }
     }
     errors.extend(manager_errors("fieldManager", query.get("fieldManager")));
-    errors.extend(dry_run_errors(&query.all("dryRun").collect::<Vec<_>>()));
+    errors.extend(dry_run_errors(&query.all("dryRun")));
     if field_validation(query).is_none() {
         let given = query.get("fieldValidation");
         errors.push(Invalid::not_supported("fieldValidation", given, &["", "Ignore", "Strict", "Warn"]));

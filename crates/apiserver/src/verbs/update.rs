@@ -16,7 +16,7 @@ use crate::field::{Invalid, Reason};
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// How often a change that names no version starts over when others write in between. Each time somebody
 /// else got through, so this is reached only under a storm.
@@ -113,7 +113,7 @@ pub async fn change_tracked(
         if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
-        let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
+        let encoded = |value: &Value| json(value).map(Bytes::from).map_err(Status::internal);
         if actor.dry_run {
             return encoded(&new);
         }
@@ -134,7 +134,7 @@ pub async fn change_tracked(
                 }
             },
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(modified())

@@ -143,7 +143,7 @@ pub fn defaults(dir: &Path, address: SocketAddr) -> Result<Settings> {
 }
 
 /// Go's durations, as far as tokens need them: `1h30m`, `90m`, `3600s`.
-fn seconds(text: &str) -> Result<i64, String> {
+pub fn seconds(text: &str) -> Result<i64, String> {
     let wrong = || format!("`{text}` is no duration: write e.g. 24h, 90m or 3600s");
     let (mut total, mut number) = (0_i64, String::new());
     for letter in text.chars() {
@@ -169,7 +169,9 @@ mod tests {
 
     use super::*;
 
+    // As on the real command line, where the last of several wins.
     #[derive(Parser)]
+    #[command(args_override_self = true)]
     struct Flags {
         #[command(flatten)]
         access: AccessArgs,

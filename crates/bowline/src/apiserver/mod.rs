@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use bowline_host::real::{self, RealConfig};
 use tokio_util::sync::CancellationToken;
 
+use crate::store::StoreArgs;
 use crate::terminal::Terminal;
 use crate::up::{bind, signal};
 use access::AccessArgs;
@@ -35,6 +36,8 @@ pub struct KubeApiserver {
     memory: bool,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 impl KubeApiserver {
@@ -42,10 +45,11 @@ impl KubeApiserver {
         crate::logging::start("info");
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
         let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
-        let place = if self.memory { Place::Memory } else { Place::Directory(self.data_dir.join("store")) };
+        let dir = self.data_dir.join("store");
+        let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
         let address = listener.local_addr().context("read the API server's address")?;
         let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
-        let server = server(open(place).await?, &host, settings).await?;
+        let server = server(store, &host, settings).await?;
 
         let stop = CancellationToken::new();
         let kubeconfig = self.data_dir.join("kubeconfig");

@@ -31,6 +31,7 @@ pub async fn server(store: Store, host: &Host, settings: Settings) -> Result<Ser
     kinds::register::register_admission(&mut registry);
     let (clock, random) = (host.clock.clone(), host.random.clone());
     let server = Server::guarded(store, registry, clock, random, settings);
+    server.read_process_through(host.disk.clone());
     server.bootstrap().await.map_err(|status| anyhow!("create the first objects: {status:?}"))?;
     Ok(server)
 }
@@ -38,6 +39,8 @@ pub async fn server(store: Store, host: &Host, settings: Settings) -> Result<Ser
 /// The listening server.
 pub struct Serving {
     pub address: SocketAddr,
+    /// The certificate that clients trust, PEM.
+    pub authority: String,
     pub ended: JoinHandle<()>,
 }
 
@@ -65,6 +68,7 @@ impl Serving {
             let roles = server.clone();
             tokio::join!(tls::serve(listener, server, tls, stop.clone()), roles.follow_aggregation(stop));
         };
-        Ok(Self { address, ended: tokio::spawn(ended) })
+        let authority = authority.certificate().to_owned();
+        Ok(Self { address, authority, ended: tokio::spawn(ended) })
     }
 }

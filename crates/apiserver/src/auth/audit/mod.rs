@@ -91,10 +91,8 @@ impl Audit {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Begins with a request. `id` is made up for it unless it brought one.
-    pub fn begin(&self, head: &Parts, id: impl FnOnce() -> String) -> Audited<'_> {
-        let brought = head.headers.get(AUDIT_ID).and_then(|value| value.to_str().ok());
-        let id = brought.filter(|id| !id.is_empty() && id.len() <= 64).map_or_else(id, str::to_owned);
+    /// Begins with a request; the client hears the same `id`.
+    pub fn begin(&self, head: &Parts, id: String) -> Audited<'_> {
         Audited { audit: self, record: Record::new(head, id, self.clock.now()) }
     }
 

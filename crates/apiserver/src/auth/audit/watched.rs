@@ -1,14 +1,9 @@
 //! Answers that go on: the audit log hears of their end.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use bowline_host::Clock;
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -17,14 +12,10 @@ use super::{Audit, Entry};
 use crate::http::body::Body;
 
 /// The same body; when it is over, or nobody wants the rest of it, the last line is written.
-pub fn until_end(body: Body, audit: &Audit, record: Record) -> Body {
+pub fn until_end(mut body: Body, audit: &Audit, record: Record) -> Body {
     let (queue, lost, clock) = (audit.queue.clone(), audit.lost.clone(), audit.clock.clone());
-    Watched { body, _end: End { record, queue, lost, clock } }.boxed_unsync()
-}
-
-struct Watched {
-    body: Body,
-    _end: End,
+    body.hold(End { record, queue, lost, clock });
+    body
 }
 
 struct End {
@@ -32,26 +23,6 @@ struct End {
     queue: mpsc::Sender<Entry>,
     lost: Arc<AtomicU64>,
     clock: Arc<dyn Clock>,
-}
-
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 impl Drop for End {

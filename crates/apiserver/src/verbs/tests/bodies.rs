@@ -282,3 +282,23 @@ async fn bodies_have_an_end() {
         create(&server, CONFIGMAPS, JSON, b"{\"metadata\":{\"name\":\"u\"},\"data\":{\"a\":\"\xff\"}}").await;
     assert_eq!((marked.code, &marked.body["data"]["a"]), (201, &json!("\u{fffd}")));
 }
+
+#[tokio::test]
+async fn yaml_out() {
+    let server = server().await;
+    post(&server, CONFIGMAPS, &configmap("a")).await.ok();
+    let text = |answer: &Answer| String::from_utf8_lossy(&answer.bytes).into_owned();
+    let object = send(&server, Method::GET, &format!("{CONFIGMAPS}/a"), YAML, None).await;
+    assert!(
+        text(&object).starts_with("apiVersion: v1\ndata:\n  a: \"1\"\nkind: ConfigMap\nmetadata:\n"),
+        "{}",
+        text(&object)
+    );
+    let list = send(&server, Method::GET, CONFIGMAPS, "application/json;q=0.1,application/yaml", None).await;
+    assert!(text(&list).starts_with("apiVersion: v1\nitems:\n- "), "{}", text(&list));
+    let missing = send(&server, Method::GET, &format!("{CONFIGMAPS}/nope"), YAML, None).await;
+    let want = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: nope\nkind: Status\nmessage: configmaps \"nope\" not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n";
+    assert_eq!((missing.code, text(&missing).as_str()), (404, want));
+    let watch = send(&server, Method::GET, &format!("{CONFIGMAPS}?watch=1"), YAML, None).await;
+    assert_eq!(watch.code, 406, "{}", text(&watch));
+}
