@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::golang::quoted;
+
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invalid {
@@ -106,24 +108,6 @@ fn shown(value: &Value) -> String {
         Value::String(text) => quoted(text),
         other => other.to_string(),
     }
-}
-
-/// As Go quotes text.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(control))),
-            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }
 
 impl fmt::Display for Invalid {

@@ -34,11 +34,10 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 pub fn version(object: &Value) -> Result<Option<u64>, Status> {
     match text(object, "resourceVersion") {
         "" | "0" => Ok(None),
-        // Upstream does not expect this and answers with what its parser said.
-        text => text.parse().map(Some).map_err(|_| {
-            let message = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            Status::new(http::StatusCode::INTERNAL_SERVER_ERROR, "", message)
-        }),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Status::bare(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
     }
 }
 

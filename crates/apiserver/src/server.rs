@@ -119,6 +119,7 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
+        let yaml = accept::wants_yaml(header(&head.headers, ACCEPT).unwrap_or_default());
         let access = &self.core.access;
         let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
@@ -130,7 +131,8 @@ impl Server {
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
-        let response = exchange.finish(answer.unwrap_or_else(|status| output::status(&status)));
+        let response = answer.unwrap_or_else(|status| output::status(&status));
+        let response = exchange.finish(if yaml { output::yaml(response) } else { response });
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
@@ -182,6 +184,10 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
+        if call.query.flag("watch") && call.name.is_none() && accept::wants_yaml(accepted) {
+            return Err(accept::stream_refusal());
+        }
         let include = call.query.get("includeObject").to_owned();
         let reply = verbs::run(&self.core, &head.method, call).await?;
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))

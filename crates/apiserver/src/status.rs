@@ -157,6 +157,12 @@ impl Status {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// Upstream's router refuses patches that it does not know before anybody looks at them.
+    pub fn unsupported_patch() -> Self {
+        const TEXT: &str = "415: Unsupported Media Type";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", TEXT)
+    }
+
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
@@ -174,8 +180,8 @@ impl Status {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", TEXT)
     }
 
-    pub fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    pub fn too_large(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
@@ -210,6 +216,11 @@ impl Status {
         status.details.causes =
             vec![Cause { reason: String::new(), message: why.to_string(), field: String::new() }];
         status
+    }
+
+    /// A failure that upstream passes on as it is.
+    pub fn bare(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// A patch that parses but cannot be applied; upstream hides the reason.

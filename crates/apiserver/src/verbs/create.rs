@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::input::{self, Input, Source};
+use super::input::{self, Input};
 use super::options::{self, Verb};
 use super::update::Tracking;
 use super::{Actor, Call, Reply, namespace, ownership};
@@ -27,7 +27,7 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
-    let Input { object, mut warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let Input { object, mut warnings } = input::body(call)?;
     warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;

@@ -12,6 +12,7 @@ mod list;
 mod list_options;
 mod namespace;
 mod options;
+mod other;
 mod ownership;
 mod patch;
 mod scale;
@@ -146,7 +147,7 @@ impl Reply {
 
 /// The object in the body of a call, and what to warn of.
 pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
-    let input = input::decode(call, input::parse(call)?, input::Source::Body)?;
+    let input = input::body(call)?;
     Ok((input.object, input.warnings))
 }
 

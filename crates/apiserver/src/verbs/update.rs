@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::create::create;
-use super::input::{self, Input, Source};
+use super::input::{self, Input};
 use super::options::{self, Verb};
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
@@ -33,8 +33,9 @@ pub enum Tracking {
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
-    let Input { mut object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
-    check_place(call, &mut object)?;
+    let Input { mut object, warnings } = input::body(call)?;
+    input::check_place(call, &object)?;
+    metadata::set(&mut object, "namespace", call.namespace.as_deref().map(Into::into));
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
@@ -59,32 +60,6 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     })
     .await?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
-}
-
-/// The body is about the object of the path.
-pub fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
-    let name = metadata::name(object);
-    if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name()
-        )));
-    }
-    if name != call.name() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name()
-        )));
-    }
-    let own = metadata::text(object, "namespace");
-    let namespace = call.namespace.as_deref().unwrap_or_default();
-    if call.info().namespaced && !own.is_empty() && own != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    metadata::set(object, "namespace", call.namespace.as_deref().map(Into::into));
-    Ok(())
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.

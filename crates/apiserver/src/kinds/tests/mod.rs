@@ -54,7 +54,7 @@ pub type Table<'a> = &'a [(&'a str, Value, &'a [&'a str])];
 
 /// The base with a merge patch on top; null removes.
 pub fn patched(base: &Value, patch: &Value) -> Value {
-    Patch::new("application/merge-patch+json", patch.clone()).unwrap().apply(base).unwrap()
+    Patch::Merge(patch.clone()).apply(base).unwrap()
 }
 
 fn parsed<R: Rules>(object: &Value) -> R::Object {

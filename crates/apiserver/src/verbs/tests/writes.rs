@@ -73,7 +73,7 @@ async fn refused_creates() {
             CLAIMS,
             foreign,
             400,
-            "the API version in the data (v2) does not match the expected API version (v1)",
+            r#"PersistentVolumeClaim in version "v2" cannot be handled as a PersistentVolumeClaim: no kind "PersistentVolumeClaim" is registered for version "v2" in scheme "pkg/runtime/scheme.go:111""#,
         ),
         (
             CLAIMS,
