@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
 use crate::auth::Access;
+use crate::custom::Definitions;
 use crate::discovery::Documents;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
@@ -23,6 +24,7 @@ pub struct Core {
     pub random: Arc<dyn Random>,
     /// What was asked for and is kept.
     pub openapi: Documents,
+    pub definitions: Definitions,
 }
 
 impl Core {
@@ -35,6 +37,7 @@ impl Core {
     ) -> Self {
         Self {
             store,
+            definitions: Definitions::new(registry.clone()),
             registry: RwLock::new(Arc::new(registry)),
             access,
             clock,
@@ -46,6 +49,11 @@ impl Core {
     /// The kinds as they are now.
     pub fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From the next request on.
+    pub fn set_registry(&self, registry: Registry) {
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
     }
 
     /// One object as a kind sees it.

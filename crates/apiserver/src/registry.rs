@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::admission::Admission;
+use crate::custom::version_order;
 use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};
@@ -61,6 +62,8 @@ impl Registry {
         let mut all: Vec<(&str, &str)> =
             self.kinds.keys().map(|(group, version, _)| (group.as_str(), version.as_str())).collect();
         all.dedup();
+        // Of each group the newest version first, which clients prefer.
+        all.sort_by(|one, other| one.0.cmp(other.0).then_with(|| version_order::compare(one.1, other.1)));
         all
     }
 

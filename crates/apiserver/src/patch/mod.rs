@@ -17,6 +17,9 @@ pub enum Patch {
     Strategic(Value),
 }
 
+/// Needs to know how the lists of a kind merge, which custom resources do not say.
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
 /// The content types of patches, in upstream's order.
 pub const MEDIA_TYPES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];

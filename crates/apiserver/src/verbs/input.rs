@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Call;
+use crate::custom::type_meta;
 use crate::field::Invalid;
 use crate::metadata;
 use crate::status::Status;
@@ -50,6 +51,9 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
             Status::invalid("", "", "", &[Invalid::invalid("patch", patch, why)])
         }
     };
+    if call.kind.custom().is_some() && source == Source::Body {
+        type_meta::check(info, &call.body, &value)?;
+    }
     check_type(call, &mut value)?;
     let decoded = call.kind.decode(&value).map_err(refused)?;
     let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -61,6 +65,7 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
             return Err(refused(format!("strict decoding error: {}", unknown.join(", "))));
         }
     };
+    warnings.extend(call.kind.warnings(&decoded.object));
     let mut object = decoded.object;
     let moment = match source {
         Source::Body => "",

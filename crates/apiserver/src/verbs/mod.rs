@@ -32,6 +32,7 @@ use crate::store::Stored;
 
 pub use actor::Actor;
 pub use create::{ensure, place};
+pub use delete::remove_all;
 pub use input::parse as parse_body;
 pub use namespace::resume;
 
@@ -160,6 +161,7 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
                 _ => Err(Status::method_not_allowed()),
             };
         }
+        Some(_) if call.kind.custom().is_some() => return Err(call.not_found()),
         Some(_) => return Err(Status::no_such_resource()),
     };
     let everywhere = info.namespaced && call.namespace.is_none();

@@ -10,13 +10,16 @@ use super::update::change;
 use super::{Call, Reply};
 use crate::core::Core;
 use crate::metadata;
-use crate::patch::{MEDIA_TYPES, Patch};
+use crate::patch::{MEDIA_TYPES, Patch, STRATEGIC};
 use crate::registry::Part;
 use crate::status::Status;
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
-    let unsupported = || Status::unsupported_media_type(&MEDIA_TYPES);
-    if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
+    let strategic = call.kind.custom().is_none();
+    let accepted: Vec<&str> =
+        MEDIA_TYPES.into_iter().filter(|media| strategic || *media != STRATEGIC).collect();
+    let unsupported = || Status::unsupported_media_type(&accepted);
+    if !accepted.contains(&call.content_type.as_str()) {
         return Err(unsupported());
     }
     let body = crate::http::body::parse(&call.body)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::list::{wait_for, wanted_version};
 use super::{Call, Outcome, Reply};
@@ -35,6 +36,8 @@ struct Watch {
     known: u64,
     end: Instant,
     ended: bool,
+    /// The kind itself is gone.
+    gone: CancellationToken,
 }
 
 pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
@@ -61,6 +64,7 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
         known: version.unwrap_or(0),
         end,
         ended: false,
+        gone: call.kind.custom().map(|custom| custom.gone.clone()).unwrap_or_default(),
         call,
     };
     match initial {
@@ -155,6 +159,8 @@ impl Watch {
                     }
                     Err(gone) => self.fail(&expired(gone)),
                 },
+                // After the events, so that the last ones are seen.
+                () = self.gone.cancelled() => return None,
                 () = sleep_until(timer) => match self.bookmark.take() {
                     None => return None,
                     // A client that knows the latest version needs no bookmark.

@@ -77,8 +77,11 @@ impl Definitions {
         let name = own_name(info);
         let free = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let mut schema = schema.unwrap_or_else(free);
-        schema["properties"]["apiVersion"] = json!({"type": "string"});
-        schema["properties"]["kind"] = json!({"type": "string"});
+        for field in ["apiVersion", "kind"] {
+            if schema["properties"][field].is_null() {
+                schema["properties"][field] = json!({"type": "string"});
+            }
+        }
         schema["properties"]["metadata"] = json!({"default": {}, "allOf": [reference(OBJECT_META)]});
         self.own.insert(name.clone(), schema);
         name
