@@ -28,12 +28,12 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) $(CARGO) test --workspace
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	KUBECTL=$(abspath $(KUBECTL)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) ETCD=$(abspath $(ETCD)) \

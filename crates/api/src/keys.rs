@@ -41,6 +41,9 @@ pub const MOUNT_OPTIONS_BETA: &str = "volume.beta.kubernetes.io/mount-options";
 /// On a token secret: the account it belongs to.
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
+/// On any object: what client-side apply sent last.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// In `spec.finalizers` of a namespace: its content is still there.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Keeps an object until its dependents have lost their references to it.
@@ -146,6 +149,8 @@ pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azu
 /// Namespace of the leases by which nodes show that they live.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
+/// On any object: what it is for, for people.
+pub const DESCRIPTION: &str = "kubernetes.io/description";
 /// On a pod: the kubelet's picture of one that it runs on its own account.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// On a default role or binding: `false` keeps the server from repairing it.

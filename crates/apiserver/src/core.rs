@@ -10,6 +10,7 @@ use crate::admission::{AdmissionRequest, Lister};
 use crate::auth::Access;
 use crate::custom::Definitions;
 use crate::discovery::Documents;
+use crate::metrics::Metrics;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
@@ -25,6 +26,7 @@ pub struct Core {
     /// What was asked for and is kept.
     pub openapi: Documents,
     pub definitions: Definitions,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Core {
@@ -35,6 +37,11 @@ impl Core {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
+        let metrics = Arc::new(Metrics::new(clock.now()));
+        let counted = metrics.clone();
+        store.observe_writes(move |operation, resource, took, ok| {
+            counted.wrote(operation, resource, took, ok);
+        });
         Self {
             store,
             definitions: Definitions::new(registry.clone()),
@@ -43,6 +50,7 @@ impl Core {
             clock,
             random,
             openapi: Documents::default(),
+            metrics,
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bowline_host::{Clock, Random};
+use bowline_host::{Clock, Disk, Random};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -15,10 +15,11 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{Access, Identity, Settings, User, rbac, token};
+use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::custom;
 use crate::discovery;
+use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
@@ -107,8 +108,18 @@ impl Server {
         rbac::follow_aggregation(&self.core, stop).await;
     }
 
+    /// Tells other servers in the cluster whose client certificates they may believe.
+    pub async fn publish_client_authorities(&self, pem: &str) -> Result<(), Status> {
+        extension::publish(&self.core, pem).await
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.core.clock.now()
+    }
+
+    /// Lets `/metrics` tell of memory, time and files of this process.
+    pub fn read_process_through(&self, disk: Arc<dyn Disk>) {
+        self.core.metrics.read_process_through(disk);
     }
 
     pub fn store(&self) -> &Store {
@@ -122,11 +133,23 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
-        let answer = match self.core.access.admit(&head, self.core.clock.now()) {
-            Ok(admitted) => self.answer(head, body, admitted.user).await,
+        let exchange = Exchange::begin(&self.core, &head);
+        let access = &self.core.access;
+        let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
+        let admitted = access.admit(&head, self.core.clock.now());
+        if let Some(audited) = &mut audited {
+            audited.received(admitted.as_ref()).await;
+        }
+        let answer = match admitted {
+            Ok(admitted) => exchange.in_time(self.answer(head, body, admitted.user)).await,
             Err(refused) => Err(refused.status),
         };
-        answer.unwrap_or_else(|status| output::status(&status))
+        let failure = answer.as_ref().err().cloned();
+        let response = exchange.finish(answer.unwrap_or_else(|status| output::status(&status)));
+        match audited {
+            None => response,
+            Some(audited) => audited.answered(response, failure.as_ref()).await,
+        }
     }
 
     async fn answer<B>(&self, head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>
@@ -146,7 +169,7 @@ impl Server {
             }
         };
         if !registry.has_group_version(&resource.group, &resource.version) {
-            return Ok(discovery::not_found());
+            return discovery::missing(&registry, &Path::Resource(resource));
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);

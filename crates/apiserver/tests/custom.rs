@@ -8,8 +8,11 @@
 
 mod common;
 
+use std::path::PathBuf;
+
 use bowline_apiserver::{Server, Store};
 use bytes::Bytes;
+use common::kubectl::serve;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde::Deserialize;
@@ -113,4 +116,43 @@ async fn definitions() {
 async fn objects() {
     let server = common::server(Store::memory()).await;
     replay(&server, include_str!("custom/things.json")).await;
+}
+
+/// `$SNAPSHOT_CRDS`, or what `make` takes out of upstream's module. Missing is a failure, never a skip.
+fn snapshot_definitions() -> PathBuf {
+    if let Some(path) = std::env::var_os("SNAPSHOT_CRDS") {
+        return path.into();
+    }
+    let peers = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
+    let found = peers.into_iter().flatten().flatten().map(|entry| entry.path());
+    let found = found.filter(|path| path.to_string_lossy().contains("snapshot-crds-")).max();
+    found.unwrap_or_else(|| panic!("no definitions of snapshots: run `make peers`, or set SNAPSHOT_CRDS"))
+}
+
+/// Upstream's definitions, unchanged and by plain kubectl; then their objects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots() {
+    let server = common::server(Store::memory()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (kubectl, shutdown) = serve(server.clone(), dir.path(), "").await;
+    let files = std::fs::read_dir(snapshot_definitions()).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|file| file.to_string_lossy().contains("_volume")).collect();
+    files.sort();
+    assert_eq!(files.len(), 6, "{files:?}");
+    for file in &files {
+        let made = kubectl.ok(&format!("create -f {}", file.display())).await;
+        assert!(made.trim_end().ends_with("created"), "{made}");
+    }
+    kubectl.ok("wait --for=condition=established crd --all --timeout=20s").await;
+    replay(&server, include_str!("custom/snapshots.json")).await;
+    for file in &files {
+        let applied =
+            kubectl.ok(&format!("apply --server-side --force-conflicts -f {}", file.display())).await;
+        assert!(applied.trim_end().ends_with("serverside-applied"), "{applied}");
+    }
+    let listed = kubectl.ok("get vsclass,vsc,vs,vgs,vgsc,vgsclass -A").await;
+    assert!(listed.contains("DRIVER") && listed.contains("DELETIONPOLICY"), "{listed}");
+    kubectl.ok("delete crd --all --timeout=20s").await;
+    assert!(kubectl.ok("get crd").await.contains("No resources found"));
+    shutdown.cancel();
 }

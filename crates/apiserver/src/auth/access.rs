@@ -7,6 +7,7 @@ use http::request::Parts;
 use jiff::Timestamp;
 
 use super::attributes::Attributes;
+use super::audit::Audit;
 use super::authenticate::{Accepted, Authenticator, TokenRefusal};
 use super::authorize::{Authorizer, Mode};
 use super::impersonate::impersonated;
@@ -25,12 +26,13 @@ pub struct Settings {
     pub static_tokens: StaticTokens,
     /// Without these there are no service-account tokens.
     pub tokens: Option<TokenSettings>,
+    pub audit: Option<Audit>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let modes = vec![Mode::Node, Mode::Rbac];
-        Self { anonymous: true, modes, static_tokens: StaticTokens::default(), tokens: None }
+        Self { anonymous: true, modes, static_tokens: StaticTokens::default(), tokens: None, audit: None }
     }
 }
 
@@ -38,6 +40,7 @@ pub struct Access {
     authenticator: Authenticator,
     authorizer: Authorizer,
     tokens: Option<Tokens>,
+    audit: Option<Audit>,
 }
 
 /// Somebody who may go on.
@@ -59,16 +62,21 @@ pub struct Refused {
 
 impl Access {
     pub fn new(settings: Settings, store: &Store) -> Self {
-        let Settings { anonymous, modes, static_tokens, tokens } = settings;
+        let Settings { anonymous, modes, static_tokens, tokens, audit } = settings;
         Self {
             authenticator: Authenticator { anonymous, static_tokens },
             authorizer: Authorizer::new(modes, store),
             tokens: tokens.map(|settings| Tokens::new(settings, store)),
+            audit,
         }
     }
 
     pub fn authorizer(&self) -> &Authorizer {
         &self.authorizer
+    }
+
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
     }
 
     pub fn tokens(&self) -> Option<&Tokens> {

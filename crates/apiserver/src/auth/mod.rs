@@ -6,10 +6,12 @@
 
 mod access;
 mod attributes;
+pub mod audit;
 mod authenticate;
 mod authorize;
 mod certificate;
 mod der;
+pub mod extension;
 mod follow;
 mod impersonate;
 pub mod node;

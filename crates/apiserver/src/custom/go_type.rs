@@ -150,9 +150,10 @@ fn shaped(
         (Shape::Named(inner), Value::Object(entries)) => {
             let read = |(key, value): (&String, &Value)| match value {
                 Value::Object(fields) => {
-                    Ok((key.clone(), Value::Object(members(fields, inner, &place.key(key), unknown)?)))
+                    let read = members(fields, inner, &place.key(key), unknown)?;
+                    Ok((key.clone(), Value::Object(read)))
                 }
-                other => wrong(other, &format!("v1.{}", inner.name)),
+                other => wrong(other, &format!("v1.{}", inner.name)).map(|value| (key.clone(), value)),
             };
             entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
         }

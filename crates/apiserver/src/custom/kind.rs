@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::columns::Columns;
@@ -333,12 +333,12 @@ impl Kind for CustomKind {
         object
     }
 
-    fn openapi(&self) -> Option<Value> {
-        let mut schema = self.source.clone();
-        if !schema.is_object() {
-            schema = json!({"type": "object"});
-        }
-        Some(schema)
+    fn structural_schema(&self) -> Option<&Value> {
+        Some(&self.source)
+    }
+
+    fn storage_version(&self) -> Option<&str> {
+        self.storage.rsplit('/').next()
     }
 
     fn custom(&self) -> Option<&CustomKind> {

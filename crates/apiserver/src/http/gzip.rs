@@ -8,6 +8,9 @@ use flate2::write::{GzDecoder, GzEncoder};
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
+/// About how much is handed on at a time.
+const PACKED: usize = 16 << 10;
+
 /// Whether the client takes gzip. As upstream, weights are not looked at, but a refusal is.
 pub fn accepted(headers: &HeaderMap) -> bool {
     let all = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -20,19 +23,41 @@ pub fn accepted(headers: &HeaderMap) -> bool {
 
 /// For what is kept: small matters more than fast.
 pub fn pack(bytes: &[u8]) -> Bytes {
-    compress(bytes, Compression::default())
-}
-
-/// For what is sent once: upstream's level too.
-pub fn quick(bytes: &[u8]) -> Bytes {
-    compress(bytes, Compression::fast())
-}
-
-fn compress(bytes: &[u8], level: Compression) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), level);
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::default());
     // Writing to memory cannot fail.
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     written.map(Bytes::from).unwrap_or_default()
+}
+
+/// For what is sent once, piece by piece: upstream's level too.
+pub struct Packer<I> {
+    pieces: I,
+    /// Nothing once all is done.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Bytes>> Packer<I> {
+    pub fn new(pieces: I) -> Self {
+        Self { pieces, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let Some(piece) = self.pieces.next() else {
+                // Writing to memory cannot fail.
+                return self.encoder.take()?.finish().ok().map(Bytes::from);
+            };
+            let encoder = self.encoder.as_mut()?;
+            encoder.write_all(&piece).ok()?;
+            if encoder.get_ref().len() >= PACKED {
+                return Some(std::mem::take(encoder.get_mut()).into());
+            }
+        }
+    }
 }
 
 /// The content of what [`pack`] made.
@@ -68,7 +93,9 @@ mod tests {
     #[test]
     fn there_and_back() {
         let text = "claim ".repeat(10_000);
-        for packed in [pack(text.as_bytes()), quick(text.as_bytes())] {
+        let pieces = text.as_bytes().chunks(7000).map(Bytes::copy_from_slice);
+        let piecewise: Vec<Bytes> = Packer::new(pieces).collect();
+        for packed in [pack(text.as_bytes()), piecewise.concat().into()] {
             assert!(packed.len() < text.len() / 50, "{}", packed.len());
             assert_eq!(unpack(&packed), text);
         }

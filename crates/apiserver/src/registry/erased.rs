@@ -99,8 +99,12 @@ pub trait Kind: Send + Sync + 'static {
     fn custom(&self) -> Option<&CustomKind> {
         None
     }
-    /// The OpenAPI v3 schema that a kind without a Rust type brings itself.
-    fn openapi(&self) -> Option<Value> {
+    /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.
+    fn storage_version(&self) -> Option<&str> {
+        None
+    }
+    /// The OpenAPI v3 schema of a kind that a client defined: its documentation, and how its fields divide among managers.
+    fn structural_schema(&self) -> Option<&Value> {
         None
     }
 }

@@ -76,6 +76,8 @@ pub enum Ownership {
     #[default]
     Shape,
     Atomic,
+    /// By field, although the type alone would be one value.
+    Granular,
     Set,
     Map(Vec<Box<str>>),
 }

@@ -25,6 +25,26 @@ pub struct Stored {
     fields: OnceLock<Fields>,
     /// The view through which it was last read, and what was seen.
     seen: Mutex<Option<(ViewKey, Arc<Stored>)>>,
+    binary: Mutex<Binary>,
+}
+
+/// The object in protobuf, which most objects are never asked for.
+#[derive(Debug, Default)]
+enum Binary {
+    #[default]
+    Never,
+    /// Somebody asked, who may have been the only one.
+    Once,
+    Kept(Bytes),
+}
+
+/// Whether an encoded object is kept for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Many ask at once: the watchers of an event.
+    Now,
+    /// One informer lists all objects once; only what is listed again and again is worth its memory.
+    IfAskedAgain,
 }
 
 /// What is asked of many objects; the rest of the JSON is skipped over.
@@ -51,7 +71,20 @@ struct BriefMetadata {
 
 impl Stored {
     pub fn new(key: ObjectKey, version: u64, json: Bytes) -> Self {
-        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new(), seen: Mutex::new(None) }
+        Self {
+            key,
+            version,
+            json,
+            brief: OnceLock::new(),
+            fields: OnceLock::new(),
+            seen: Mutex::new(None),
+            binary: Mutex::default(),
+        }
+    }
+
+    /// What it counts for in the quota.
+    pub fn bytes(&self) -> u64 {
+        (self.key.namespace.len() + self.key.name.len() + self.json.len()) as u64
     }
 
     /// A private copy to change.
@@ -98,6 +131,26 @@ impl Stored {
                 deleting: metadata.deletion_timestamp.is_some(),
             }
         })
+    }
+
+    /// The object in protobuf, without its envelope.
+    pub fn binary(&self, keep: Keep, encode: impl FnOnce(&[u8]) -> Option<Bytes>) -> Option<Bytes> {
+        // Held while it is encoded, so that a thousand watchers encode it once.
+        let mut kept = self.binary.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Binary::Kept(bytes) = &*kept {
+            return Some(bytes.clone());
+        }
+        let bytes = encode(&self.json)?;
+        *kept = match (&*kept, keep) {
+            (Binary::Never, Keep::IfAskedAgain) => Binary::Once,
+            _ => Binary::Kept(bytes.clone()),
+        };
+        Some(bytes)
+    }
+
+    /// Lets go of what can be made again.
+    pub fn forget_binary(&self) {
+        *self.binary.lock().unwrap_or_else(PoisonError::into_inner) = Binary::Never;
     }
 
     /// Field labels, which the rules of the kind compute once.

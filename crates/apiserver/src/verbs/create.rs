@@ -8,7 +8,9 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
-use super::{Actor, Call, Reply, namespace};
+use super::options::{self, Verb};
+use super::update::Tracking;
+use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::metadata;
@@ -23,6 +25,7 @@ const PREFIX_MAX: usize = 63 - SUFFIX;
 const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
+    options::check(call, Verb::Create)?;
     let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
@@ -43,8 +46,20 @@ pub async fn create(
     core: &Core,
     kind: &dyn Kind,
     within: &str,
+    object: Value,
+    actor: &Actor,
+) -> Result<Bytes, Status> {
+    create_tracked(core, kind, within, object, actor, Tracking::Compare).await
+}
+
+/// The same, where the object may bring the record of its fields along.
+pub async fn create_tracked(
+    core: &Core,
+    kind: &dyn Kind,
+    within: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
     if metadata::version(&object)?.is_some() {
@@ -71,7 +86,7 @@ pub async fn create(
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
             metadata::set(&mut object, "name", Some(name.into()));
         }
-        let object = prepare(core, kind, within, object, actor)?;
+        let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
             return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
         }
@@ -88,7 +103,7 @@ pub async fn create(
             }
             Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
@@ -107,16 +122,23 @@ pub fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<()
     Ok(())
 }
 
-/// Admission, metadata and the rules of the kind.
+/// The record, admission, metadata and the rules of the kind.
 fn prepare(
     core: &Core,
     kind: &dyn Kind,
     namespace: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Value, Status> {
     let info = kind.info();
     let now = core.clock.now();
+    let sent = ownership::detach(&mut object);
+    // Before admission: what the server adds is nobody's.
+    let record = match tracking {
+        Tracking::Compare => ownership::track(kind, "", actor, (&Value::Null, &object), sent, now),
+        Tracking::Done => sent,
+    };
     let name = metadata::name(&object).to_owned();
     let request = AdmissionRequest {
         operation: Operation::Create,
@@ -135,9 +157,12 @@ fn prepare(
     let prepared = kind.prepare_create(object, now).map_err(Status::internal)?;
     let mut errors = metadata::validate(&prepared.object, kind);
     errors.extend(prepared.errors);
+    errors.extend(ownership::errors(&record));
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }
     core.validate(&request, &prepared.object)?;
-    Ok(prepared.object)
+    let mut object = prepared.object;
+    ownership::attach(&mut object, record);
+    Ok(object)
 }

@@ -126,7 +126,7 @@ pub async fn delete(
             }
             Ok(object) => return Ok(Deleted::Held(object.json.clone())),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::modified(info.resource(), &key.name))

@@ -1,6 +1,7 @@
 //! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
 mod actor;
+mod apply;
 mod binding;
 mod create;
 mod delete;
@@ -8,6 +9,8 @@ mod get;
 mod input;
 mod list;
 mod namespace;
+mod options;
+mod ownership;
 mod patch;
 mod update;
 mod watch;
@@ -146,6 +149,9 @@ pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
 
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    if list::wants_latest(method, &call) {
+        core.store.fresh().await.map_err(Status::store)?;
+    }
     let info = call.info();
     // A path with a namespace for a kind without one, or a name without the namespace it needs.
     let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
@@ -173,7 +179,9 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

@@ -118,7 +118,7 @@ pub async fn after_removal(core: &Core, namespace: &str) -> Result<(), Status> {
         match core.store.write(write).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Ok(())

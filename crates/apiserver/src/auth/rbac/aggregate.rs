@@ -38,7 +38,7 @@ pub async fn aggregate(core: &Core) -> Result<(), Status> {
             match core.store.write(write).await {
                 // Somebody else wrote: the next pass sees it.
                 Ok(_) | Err(WriteError::Conflict { .. }) => {}
-                Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+                Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
             }
         }
     }

@@ -63,7 +63,7 @@ async fn ensure(core: &Arc<Core>, wanted: Value) -> Result<(), Status> {
         match core.store.write(write).await {
             // Looked at again: a deleted one is made anew, somebody else's change is seen.
             Ok(_) | Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     verbs::ensure(core, kind.as_ref(), &namespace, wanted).await

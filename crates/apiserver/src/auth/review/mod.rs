@@ -26,10 +26,10 @@ pub fn applies(info: &KindInfo) -> bool {
 }
 
 pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Status> {
-    if call.name.is_some() {
+    if call.name.is_some() || call.info().namespaced != call.namespace.is_some() {
         return Err(Status::no_such_resource());
     }
-    if *method != Method::POST || call.info().namespaced != call.namespace.is_some() {
+    if *method != Method::POST {
         return Err(Status::method_not_allowed());
     }
     let (mut review, warnings) = crate::verbs::decode_body(call)?;
@@ -45,7 +45,7 @@ pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Stat
 }
 
 /// Somebody, as reviews show them.
-fn user_info(user: &User) -> Value {
+pub fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();

@@ -1,6 +1,8 @@
 //! Names inside certificates.
 
 use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::auth::certificate::holder;
 
@@ -44,4 +46,12 @@ fn nobody() {
         assert_eq!(holder(&whole[..length]), None, "cut after {length} bytes");
     }
     assert_eq!(holder(b"no certificate at all"), None);
+}
+
+#[test]
+fn several_groups() {
+    let pem = include_bytes!("../testdata/two-groups.pem");
+    let found = holder(&CertificateDer::from_pem_slice(pem).unwrap()).unwrap();
+    assert_eq!(found.user.name, "ann");
+    assert_eq!(found.user.groups, ["dev", "ops", "system:authenticated"]);
 }

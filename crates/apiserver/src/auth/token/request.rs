@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::field::Invalid;
 use crate::metadata;
 use crate::registry::KindInfo;
+use crate::schema::Schema;
 use crate::status::{Resource, Status};
 use crate::verbs::{Call, Outcome, Reply};
 
@@ -41,13 +42,13 @@ pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Stat
         return Err(Status::method_not_allowed());
     }
     let (now, namespace) = (core.clock.now(), call.namespace.as_deref().unwrap_or_default());
-    let mut request = read(call, namespace)?;
+    let (mut request, mut warnings) = read(call, namespace)?;
     let account = core.store.get("serviceaccounts", &call.key());
     let account = account.ok_or_else(|| Status::not_found(call.info().resource(), call.name()))?.value();
     complete(&mut request, &account, tokens, now)?;
     admit(core, call, namespace, now, &mut request)?;
 
-    let (bound, mut warnings) = (bound(core, call.name(), namespace, &request)?, Vec::new());
+    let bound = bound(core, call.name(), namespace, &request)?;
     let mut seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     if let Some(most) = tokens.settings.max_expiration_seconds.filter(|most| *most > 0 && seconds > *most) {
         warnings.push(format!("requested expiration of {seconds} seconds shortened to {most} seconds"));
@@ -63,35 +64,36 @@ pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Stat
     Ok(Reply { outcome, warnings })
 }
 
-/// The body, if it is a request for this account.
-fn read(call: &Call, namespace: &str) -> Result<Value, Status> {
-    let mut request = crate::verbs::parse_body(call)?;
-    let Some(fields) = request.as_object_mut() else {
-        return Err(Status::bad_request("the body of the request is not an object"));
-    };
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+/// The body, if it is a request for this account, and what to warn of.
+fn read(call: &Call, namespace: &str) -> Result<(Value, Vec<String>), Status> {
+    let body = crate::verbs::parse_body(call)?;
+    let text = |field: &str| body[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if !matches!((api_version.as_str(), kind.as_str()), ("" | API_VERSION, "" | KIND)) {
+    if !matches!((api_version, kind), ("" | API_VERSION, "" | KIND)) {
         let why = format!("{kind} in version {api_version:?} cannot be handled as a {KIND}");
         return Err(Status::bad_request(why));
     }
-    fields.insert("apiVersion".into(), API_VERSION.into());
-    fields.insert("kind".into(), KIND.into());
+    let schema = Schema::get();
+    let shape = schema.kind(API_VERSION, KIND).ok_or_else(Status::no_such_resource)?;
+    let accepted = schema.accept(shape, &body).map_err(|why| {
+        Status::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}"))
+    })?;
+    let mut request = accepted.object;
+    (request["apiVersion"], request["kind"]) = (API_VERSION.into(), KIND.into());
     for field in ["metadata", "spec"] {
-        if !fields.get(field).is_some_and(Value::is_object) {
-            fields.insert(field.into(), json!({}));
+        if !request[field].is_object() {
+            request[field] = json!({});
         }
     }
-    let places = [("name", call.name()), ("namespace", namespace)];
-    for (field, wanted) in places {
-        let own = metadata::text(&request, field);
-        if !own.is_empty() && own != wanted {
-            let why = format!("must match the service account {field} if specified");
-            let error = Invalid::invalid(format!("metadata.{field}"), own, why);
-            return Err(Status::invalid(GROUP, KIND, call.name(), &[error]));
-        }
+    crate::verbs::place(&mut request, true, namespace)?;
+    let name = metadata::name(&request);
+    if !name.is_empty() && name != call.name() {
+        let error =
+            Invalid::invalid("metadata.name", name, "must match the service account name if specified");
+        return Err(Status::invalid(GROUP, KIND, call.name(), &[error]));
     }
-    Ok(request)
+    let warnings = accepted.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    Ok((request, warnings))
 }
 
 /// Fills what the client left out and checks what it did not.

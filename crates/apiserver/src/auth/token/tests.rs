@@ -1,6 +1,7 @@
 //! Tokens that are good, tokens that are not, and tokens whose time has come.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -178,23 +179,13 @@ fn keys_of_files() {
     let path = dir.path().join("pki/sa.key");
     assert_eq!(read_public(&path).unwrap(), [made.public().clone()]);
 
-    // An RSA key in both spellings, its public half, and an EC key in the older spelling, as openssl writes them.
-    let openssl = |arguments: &str| {
-        let done =
-            std::process::Command::new("openssl").args(arguments.split(' ')).current_dir(dir.path()).output();
-        assert!(done.unwrap().status.success(), "openssl {arguments}");
-    };
-    openssl("genrsa -traditional -out old.pem 2048");
-    openssl("pkcs8 -topk8 -nocrypt -in old.pem -out new.pem");
-    openssl("rsa -in old.pem -pubout -out pub.pem");
-    openssl("ecparam -name secp384r1 -genkey -noout -out ec.pem");
-    openssl("ec -in ec.pem -pubout -out ec-pub.pem");
-    let file = |name: &str| dir.path().join(name);
-    let rsa = SigningKey::read(&file("old.pem")).unwrap();
-    assert_eq!(SigningKey::read(&file("new.pem")).unwrap().public(), rsa.public());
-    assert_eq!(read_public(&file("pub.pem")).unwrap(), [rsa.public().clone()]);
-    let ec = SigningKey::read(&file("ec.pem")).unwrap();
-    assert_eq!(read_public(&file("ec-pub.pem")).unwrap(), [ec.public().clone()]);
+    // An RSA key in both spellings, an EC key in the older one, and their public halves, as openssl wrote them.
+    let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("src/auth/testdata").join(name);
+    let rsa = SigningKey::read(&file("rsa-pkcs1.pem")).unwrap();
+    assert_eq!(SigningKey::read(&file("rsa-pkcs8.pem")).unwrap().public(), rsa.public());
+    assert_eq!(read_public(&file("rsa-public.pem")).unwrap(), [rsa.public().clone()]);
+    let ec = SigningKey::read(&file("ec-sec1.pem")).unwrap();
+    assert_eq!(read_public(&file("ec-public.pem")).unwrap(), [ec.public().clone()]);
     for key in [&made, &rsa, &ec] {
         let token = jwt::sign(key, &claims()).unwrap();
         let keys = [made.public().clone(), rsa.public().clone(), ec.public().clone()];
@@ -210,9 +201,11 @@ fn keys_of_files() {
     assert_eq!(jwk["n"].as_str().unwrap().len(), 342);
     let jwk = ec.public().to_jwk();
     assert_eq!((jwk["crv"].as_str(), jwk["x"].as_str().unwrap().len()), (Some("P-384"), 64));
-    std::fs::write(file("junk"), "nothing").unwrap();
-    assert!(SigningKey::read(&file("junk")).is_err() && read_public(&file("junk")).is_err());
-    assert!(read_public(&file("missing")).is_err());
+    let junk = dir.path().join("junk");
+    std::fs::write(&junk, "nothing").unwrap();
+    assert!(SigningKey::read(&junk).is_err() && read_public(&junk).is_err());
+    assert!(SigningKey::read(&file("rsa-public.pem")).is_err(), "a public key signs nothing");
+    assert!(read_public(&dir.path().join("missing")).is_err());
 }
 
 async fn token(server: &Server, spec: Value) -> Value {

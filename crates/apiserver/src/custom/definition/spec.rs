@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::internal::{self, Shared};
 use super::{
-    Conversion, Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema,
+    Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema,
 };
 use crate::custom::field_path;
 use crate::custom::schema::Schema;
@@ -40,7 +40,7 @@ pub fn errors(definition: &Definition) -> Vec<Invalid> {
     errors.extend(names::missing(&spec.names, "spec.names"));
     errors.extend(names::errors(&spec.names, "spec.names"));
     errors.extend(shared_errors(spec, shared));
-    errors.extend(conversion_errors(spec.conversion.as_ref(), spec.preserve_unknown_fields));
+    errors.extend(conversion_errors(spec));
     errors
 }
 
@@ -260,11 +260,11 @@ fn selectable_errors(version: &Version, path: &str) -> Vec<Invalid> {
     errors
 }
 
-fn conversion_errors(conversion: Option<&Conversion>, preserves: bool) -> Vec<Invalid> {
-    let Some(conversion) = conversion else { return Vec::new() };
+fn conversion_errors(spec: &Spec) -> Vec<Invalid> {
+    let Some(conversion) = &spec.conversion else { return Vec::new() };
     let mut errors = Vec::new();
     let strategy = conversion.strategy.as_str();
-    if preserves && strategy != "None" {
+    if spec.preserve_unknown_fields && strategy != "None" {
         let why = "must be None if spec.preserveUnknownFields is true";
         errors.push(Invalid::invalid("spec.conversion.strategy", strategy, why));
     }
@@ -286,7 +286,7 @@ fn conversion_errors(conversion: Option<&Conversion>, preserves: bool) -> Vec<In
             let shown = json!(webhook.conversion_review_versions);
             errors.push(Invalid::invalid(reviews, shown, "must include at least one of v1, v1beta1"));
         }
-        if errors.is_empty() {
+        if errors.is_empty() && spec.versions.len() > 1 {
             // Upstream would call the webhook; here it is said at once that nobody will.
             let why = "webhook conversion is not supported by this server; use strategy None";
             errors.push(Invalid::forbidden("spec.conversion.strategy", why));

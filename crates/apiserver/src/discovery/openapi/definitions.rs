@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta, Status};
 use k8s_openapi::schemars::generate::SchemaSettings;
-use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
+use k8s_openapi::schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::facts::{Facts, OfType};
 use super::property::Marks;
 use crate::registry::{Kind, KindInfo};
-use crate::schema::Schema;
+use crate::schema;
 
 /// Where references point.
 pub const PREFIX: &str = "#/components/schemas/";
@@ -25,6 +27,7 @@ pub struct Definitions {
     generator: SchemaGenerator,
     /// Schemas that no Rust type describes.
     own: BTreeMap<String, Value>,
+    texts: Texts,
     /// Kinds that are written as a schema.
     kinds: BTreeMap<String, BTreeSet<[String; 3]>>,
 }
@@ -39,7 +42,9 @@ impl Definitions {
             settings.definitions_path = "/components/schemas".into();
             settings.transforms.clear();
         });
-        Self { generator: settings.into_generator(), own: BTreeMap::new(), kinds: BTreeMap::new() }
+        let mut generator = settings.into_generator();
+        let texts = Texts::take(&mut generator);
+        Self { generator, own: BTreeMap::new(), texts, kinds: BTreeMap::new() }
     }
 
     /// A Rust type and all it refers to.
@@ -59,37 +64,32 @@ impl Definitions {
         let info = kind.info();
         let name = match kind.describe(&mut self.generator) {
             Some(name) => name.into_owned(),
-            None => self.add_own(info, kind.openapi()),
+            None => self.add_own(info, kind.structural_schema().cloned()),
         };
         self.mark(&name, [&info.group, &info.version, &info.kind]);
         if info.verbs.contains(&"list") {
             let listed = format!("{}List", info.kind);
             self.mark(&list_name(&name), [&info.group, &info.version, &listed]);
-            self.generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>();
-            self.own.insert(list_name(&name), list(&info.kind, &name));
+            self.generator.subschema_for::<ListMeta>();
+            self.own.insert(list_name(&name), self.texts.list(info, &name));
         }
         name
     }
 
     /// A kind that a client defined.
     fn add_own(&mut self, info: &KindInfo, schema: Option<Value>) -> String {
-        self.generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>();
+        self.generator.subschema_for::<ObjectMeta>();
         let name = own_name(info);
         let free = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let mut schema = schema.unwrap_or_else(free);
-        for field in ["apiVersion", "kind"] {
-            if schema["properties"][field].is_null() {
-                schema["properties"][field] = json!({"type": "string"});
-            }
-        }
-        schema["properties"]["metadata"] = json!({"default": {}, "allOf": [reference(OBJECT_META)]});
+        self.texts.put_on(&mut schema);
         self.own.insert(name.clone(), schema);
         name
     }
 
     /// All of them, in upstream's form.
     pub fn finish(mut self) -> Map<String, Value> {
-        let (schema, facts) = (Schema::get(), Facts::load());
+        let (schema, facts) = (schema::Schema::get(), Facts::load());
         let mut all: Map<String, Value> = self.generator.take_definitions(false);
         for (name, definition) in &mut all {
             mend(schema, &facts, name, definition);
@@ -111,26 +111,58 @@ pub fn list_name(name: &str) -> String {
     format!("{name}List")
 }
 
-fn list(kind: &str, name: &str) -> Value {
-    json!({
-        "description": format!("{kind}List is a list of objects of kind {kind}."),
-        "type": "object",
-        "required": ["items"],
-        "properties": {
-            "apiVersion": {"description": "The group and version of the list.", "type": "string"},
-            "items": {
-                "description": "The objects.",
-                "type": "array",
-                "items": {"default": {}, "allOf": [reference(name)]},
+/// How upstream describes the fields that all kinds have. Taken from types that have them.
+struct Texts {
+    api_version: Value,
+    kind: Value,
+    metadata: Value,
+    list_metadata: Value,
+}
+
+impl Texts {
+    fn take(generator: &mut SchemaGenerator) -> Self {
+        let object = ConfigMap::json_schema(generator);
+        let list = Status::json_schema(generator);
+        let text = |schema: &Schema, field: &str| {
+            schema.get("properties").map(|fields| fields[field]["description"].clone()).unwrap_or_default()
+        };
+        Self {
+            api_version: text(&object, "apiVersion"),
+            kind: text(&object, "kind"),
+            metadata: text(&object, "metadata"),
+            list_metadata: text(&list, "metadata"),
+        }
+    }
+
+    fn put_on(&self, schema: &mut Value) {
+        let metadata = json!({"description": self.metadata, "allOf": [reference(OBJECT_META)]});
+        schema["properties"]["apiVersion"] = json!({"description": self.api_version, "type": "string"});
+        schema["properties"]["kind"] = json!({"description": self.kind, "type": "string"});
+        schema["properties"]["metadata"] = metadata;
+    }
+
+    fn list(&self, info: &KindInfo, name: &str) -> Value {
+        let kind = &info.kind;
+        json!({
+            "description": format!("{kind}List is a list of {kind}"),
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"description": self.api_version, "type": "string"},
+                "items": {
+                    "description": format!("List of {}.", info.names.plural),
+                    "type": "array",
+                    "items": {"default": {}, "allOf": [reference(name)]},
+                },
+                "kind": {"description": self.kind, "type": "string"},
+                "metadata": {
+                    "description": self.list_metadata,
+                    "default": {},
+                    "allOf": [reference(LIST_META)],
+                },
             },
-            "kind": {"description": "The kind of the list.", "type": "string"},
-            "metadata": {
-                "description": "The version of the list and where its next page begins.",
-                "default": {},
-                "allOf": [reference(LIST_META)],
-            },
-        },
-    })
+        })
+    }
 }
 
 /// `com.example.v1.Widget` for widgets of `example.com`.
@@ -139,7 +171,7 @@ fn own_name(info: &KindInfo) -> String {
     format!("{}.{}.{}", group.join("."), info.version, info.kind)
 }
 
-fn mend(schema: &Schema, facts: &Facts, name: &str, definition: &mut Value) {
+fn mend(schema: &schema::Schema, facts: &Facts, name: &str, definition: &mut Value) {
     if let Some(special) = special(name) {
         let description = definition["description"].take();
         *definition = special;

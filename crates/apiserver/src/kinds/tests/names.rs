@@ -47,13 +47,13 @@ fn every_kind_as_upstream_has_it() {
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
         "apps/v1 controllerrevisions controllerrevision ControllerRevision namespaced",
-        "autoscaling/v2 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler hpa all namespaced status",
         "authentication.k8s.io/v1 selfsubjectreviews selfsubjectreview SelfSubjectReview",
         "authentication.k8s.io/v1 tokenreviews tokenreview TokenReview",
         "authorization.k8s.io/v1 localsubjectaccessreviews localsubjectaccessreview LocalSubjectAccessReview namespaced",
         "authorization.k8s.io/v1 selfsubjectaccessreviews selfsubjectaccessreview SelfSubjectAccessReview",
         "authorization.k8s.io/v1 selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview",
         "authorization.k8s.io/v1 subjectaccessreviews subjectaccessreview SubjectAccessReview",
+        "autoscaling/v2 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler hpa all namespaced status",
         "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
         "discovery.k8s.io/v1 endpointslices endpointslice EndpointSlice namespaced generation",
         "events.k8s.io/v1 events event Event ev namespaced put-creates",
@@ -76,7 +76,7 @@ fn every_kind_as_upstream_has_it() {
         "storage.k8s.io/v1 volumeattributesclasses volumeattributesclass VolumeAttributesClass vac replies-object",
     ];
     assert_eq!(shown, want);
-    assert_eq!(registry.admission().len(), 6);
+    assert_eq!(registry.admission().len(), 8);
 }
 
 fn reply(reply: DeleteReply) -> &'static str {

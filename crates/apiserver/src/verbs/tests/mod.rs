@@ -1,5 +1,6 @@
 //! The verbs through the service, as a client sees them.
 
+mod apply;
 mod deletes;
 mod propagation;
 mod reads;

@@ -25,8 +25,8 @@ impl Kind for Widgets {
     fn info(&self) -> &KindInfo {
         &self.0
     }
-    fn openapi(&self) -> Option<Value> {
-        Some(self.1.clone())
+    fn structural_schema(&self) -> Option<&Value> {
+        Some(&self.1)
     }
     fn describe(&self, _: &mut SchemaGenerator) -> Option<Text> {
         None

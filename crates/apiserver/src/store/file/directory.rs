@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use super::OpenError;
+use super::super::errors::OpenError;
 
 /// Raised when a file of this version could not be read by an older one.
 const FORMAT: u32 = 1;
@@ -14,10 +14,15 @@ pub struct Lock {
     _file: File,
 }
 
+/// How errors name the directory.
+pub fn place(dir: &Path) -> String {
+    format!("data directory {}", dir.display())
+}
+
 /// Creates the directory if needed, locks it and checks its format.
 pub fn claim(dir: &Path) -> Result<Lock, OpenError> {
     let broken = |what: &str, error: std::io::Error| OpenError::Broken {
-        dir: dir.display().to_string(),
+        place: place(dir),
         why: format!("{what}: {error}"),
     };
     std::fs::create_dir_all(dir).map_err(|e| broken("create it", e))?;
@@ -28,8 +33,8 @@ pub fn claim(dir: &Path) -> Result<Lock, OpenError> {
         Ok(text) => match text.trim().parse::<u32>() {
             Ok(found) if found <= FORMAT => {}
             _ => {
-                let (dir, found) = (dir.display().to_string(), format!("{:?}", text.trim()));
-                return Err(OpenError::Newer { dir, found, known: FORMAT });
+                let found = format!("{:?}", text.trim());
+                return Err(OpenError::Newer { place: place(dir), found, known: FORMAT });
             }
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -46,10 +51,8 @@ pub fn claim(dir: &Path) -> Result<Lock, OpenError> {
 }
 
 fn lock(dir: &Path) -> Result<Lock, OpenError> {
-    let broken = |error: std::io::Error| OpenError::Broken {
-        dir: dir.display().to_string(),
-        why: format!("lock it: {error}"),
-    };
+    let broken =
+        |error: std::io::Error| OpenError::Broken { place: place(dir), why: format!("lock it: {error}") };
     let path = dir.join("lock");
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(broken)?;
