@@ -177,3 +177,8 @@ pub const CREDENTIAL_NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// In an audit event: whether a request was allowed, and why.
 pub const AUDIT_DECISION: &str = "authorization.k8s.io/decision";
 pub const AUDIT_REASON: &str = "authorization.k8s.io/reason";
+
+/// On a definition of a custom resource in a group of the Kubernetes community: who approved it.
+pub const API_APPROVED: &str = "api-approved.kubernetes.io";
+/// Keeps a definition of a custom resource until its objects are gone.
+pub const CUSTOM_RESOURCE_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -26,6 +26,8 @@ pub enum Reason {
     NotFound,
     TooLong,
     TooMany,
+    /// A value of the wrong type, which custom resources tell apart from other invalid ones.
+    TypeInvalid,
 }
 
 impl Reason {
@@ -40,13 +42,14 @@ impl Reason {
             Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
     fn words(self) -> &'static str {
         match self {
             Self::Required => "Required value",
-            Self::Invalid => "Invalid value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
@@ -106,8 +109,17 @@ impl Invalid {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        other => other.to_string(),
+        other => go_json(other),
     }
+}
+
+/// JSON as Go writes it: safe to put into HTML.
+pub fn go_json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&']) {
+        return text;
+    }
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 impl fmt::Display for Invalid {

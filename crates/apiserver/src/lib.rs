@@ -12,6 +12,7 @@ mod apply;
 pub mod auth;
 pub mod certs;
 mod core;
+mod custom;
 mod discovery;
 pub mod exchange;
 pub mod field;

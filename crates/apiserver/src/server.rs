@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
+use crate::custom;
 use crate::discovery;
 use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
@@ -85,7 +86,21 @@ impl Server {
                 verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
             }
         }
+        custom::catch_up(&self.core).await?;
         verbs::resume(&self.core).await
+    }
+
+    /// Lets the set of kinds follow the definitions in the store, also those that others write, until `stop`.
+    pub async fn follow_definitions(&self, stop: CancellationToken) {
+        custom::follow(&self.core, stop).await;
+    }
+
+    /// Whoever writes a definition can use the kind once the answer is there.
+    async fn follow_once(&self) {
+        if let Err(status) = custom::catch_up(&self.core).await {
+            // What is stored stands; whoever follows it tries again.
+            tracing::warn!(why = status.message, "custom resources do not follow their definitions yet");
+        }
     }
 
     /// Keeps roles that are made of others up to date, until `stop`.
@@ -189,7 +204,11 @@ impl Server {
             return Err(accept::stream_refusal());
         }
         let include = call.query.get("includeObject").to_owned();
-        let reply = verbs::run(&self.core, &head.method, call).await?;
+        let mut reply = verbs::run(&self.core, &head.method, call).await?;
+        reply.warnings.extend(kind.custom().and_then(|custom| custom.deprecation.clone()));
+        if *info.table == *custom::TABLE && head.method != Method::GET {
+            self.follow_once().await;
+        }
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
     }
 }

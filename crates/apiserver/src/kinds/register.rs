@@ -39,10 +39,12 @@ use super::workload::statefulset::StatefulSetRules;
 use crate::auth::node::NodeRestriction;
 use crate::auth::rbac::EscalationGuard;
 use crate::auth::review;
+use crate::custom::DefinitionKind;
 use crate::registry::Registry;
 
 /// The kinds.
 pub fn register(registry: &mut Registry) {
+    registry.add_kind(Arc::new(DefinitionKind::default()));
     registry.add::<NamespaceRules>();
     registry.add::<NodeRules>();
     registry.add::<PodRules>();

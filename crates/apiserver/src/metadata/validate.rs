@@ -53,11 +53,12 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
         });
     }
     errors.extend(owner_errors(&metadata["ownerReferences"]));
-    errors.extend(finalizer_errors(&finalizers(object)));
+    errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors
 }
 
-fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
+/// Custom resources are only warned of bare names.
+fn finalizer_errors(names: &[&str], custom: bool) -> Vec<Invalid> {
     const FIELD: &str = "metadata.finalizers";
     /// Upstream's own finalizers, which predate the rule that a finalizer has a prefix.
     const BARE: [&str; 3] = [keys::ORPHAN_DEPENDENTS, keys::FOREGROUND_DELETION, keys::NAMESPACE_FINALIZER];
@@ -75,7 +76,7 @@ fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
         errors.push(Invalid::invalid(FIELD, names, why));
     }
     for (index, name) in names.iter().enumerate() {
-        if !name.contains('/') && !BARE.contains(name) {
+        if !custom && !name.contains('/') && !BARE.contains(name) {
             const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(Invalid::invalid(format!("{FIELD}[{index}]"), *name, WHY));
         }

@@ -28,7 +28,8 @@ pub struct Sent {
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// Needs to know how the lists of a kind merge, which custom resources do not say.
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// An applied configuration, which is no change but a wish; JSON is YAML too.
 pub const APPLY: &str = "application/apply-patch+yaml";
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
 use super::view::ViewKey;
+use crate::custom::CustomKind;
 use crate::field::Invalid;
 use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
 use crate::schema::{Accepted, Schema, TypeId};
@@ -101,6 +102,18 @@ pub trait Kind: Send + Sync + 'static {
 
     /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
     fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// What is allowed in an object that a client sends, and still not a good idea.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+    /// How the end of an object is announced first, for kinds that have their own way.
+    fn announce_end(&self, _object: &Value, _now: Timestamp) -> Option<Value> {
+        None
+    }
+    /// This kind, if a client defined it.
+    fn custom(&self) -> Option<&CustomKind> {
         None
     }
     /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.

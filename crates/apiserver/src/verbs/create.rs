@@ -69,6 +69,10 @@ pub async fn create_tracked(
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
     }
+    if kind.custom().is_some_and(|custom| custom.terminating) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(info.resource(), metadata::name(&object), why));
+    }
     place(&mut object, info.namespaced, within)?;
     if info.namespaced {
         namespace::accepts_content(core, info.resource(), metadata::name(&object), within)?;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::options::{FieldValidation, field_validation};
 use super::{Call, ownership};
+use crate::custom::type_meta;
 use crate::field::Invalid;
 use crate::golang::json_type;
 use crate::http::yaml;
@@ -94,6 +95,9 @@ pub fn body(call: &Call) -> Result<Input, Status> {
         ))
     };
     let Written { mut value, duplicates, notes } = written(call, unrecognized)?;
+    if call.kind.custom().is_some() {
+        type_meta::check(call.info(), &call.body, &value)?;
+    }
     interpret(&value).map_err(unrecognized)?;
     if let Some((kind, version, why)) = foreign(call, &value) {
         let expected = &call.info().kind;
@@ -144,6 +148,7 @@ fn finish(
             return Err(refused(call, &value, source, why));
         }
     };
+    warnings.extend(call.kind.warnings(&decoded.object));
     let mut object = decoded.object;
     ownership::attach(&mut object, record);
     let moment = match source {

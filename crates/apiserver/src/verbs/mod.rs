@@ -40,6 +40,7 @@ use crate::store::Stored;
 
 pub use actor::Actor;
 pub use create::{ensure, place};
+pub use delete::remove_all;
 pub use input::parse as parse_body;
 pub use namespace::resume;
 
@@ -187,7 +188,9 @@ async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply
         Some("scale") if info.scale.is_some() => return scale::run(core, method, &call).await,
         Some(name) => {
             let own = info.subresources.iter().any(|sub| sub.name == name);
-            Part::named(name).filter(|_| own).ok_or_else(Status::no_such_resource)?
+            let part = Part::named(name).filter(|_| own);
+            let custom = call.kind.custom().is_some();
+            part.ok_or_else(|| if custom { call.not_found() } else { Status::no_such_resource() })?
         }
     };
     let everywhere = info.namespaced && call.namespace.is_none();

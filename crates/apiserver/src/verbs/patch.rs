@@ -10,11 +10,16 @@ use super::options::{self, Verb};
 use super::update::change;
 use super::{Call, Reply, apply};
 use crate::core::Core;
-use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, Sent};
+use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, STRATEGIC, Sent};
 use crate::registry::Part;
 use crate::status::Status;
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
+    let custom = call.kind.custom().is_some();
+    if custom && call.content_type == STRATEGIC {
+        let accepted: Vec<&str> = MEDIA_TYPES.into_iter().filter(|media| *media != STRATEGIC).collect();
+        return Err(Status::unsupported_media_type(&accepted));
+    }
     if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
         return Err(Status::unsupported_patch());
     }

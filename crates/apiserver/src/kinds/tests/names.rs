@@ -49,6 +49,7 @@ fn every_kind_as_upstream_has_it() {
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
         "v1 services service Service svc all namespaced status put-creates replies-object",
+        "apiextensions.k8s.io/v1 customresourcedefinitions customresourcedefinition CustomResourceDefinition crd,crds api-extensions status needs-version generation replies-object",
         "apps/v1 controllerrevisions controllerrevision ControllerRevision namespaced",
         "apps/v1 daemonsets daemonset DaemonSet ds all namespaced status generation",
         "apps/v1 deployments deployment Deployment deploy all namespaced status generation",
