@@ -80,7 +80,9 @@ async fn other(
 
 /// What upstream answers for a path that leads nowhere: a Status if at least the group is known.
 pub fn missing(registry: &Registry, path: &Path) -> Result<Response<Body>, Status> {
-    let known = |wanted: &str| registry.group_versions().iter().any(|(group, _)| *group == wanted);
+    // Groups that clients define are unknown again where no version of theirs is meant.
+    let known =
+        |wanted: &str| registry.kinds().any(|kind| kind.info().group == wanted && kind.custom().is_none());
     let is_known = match path {
         Path::Resources { group, .. } => known(group),
         Path::Resource(resource) => known(&resource.group),

@@ -107,7 +107,14 @@ pub fn body(call: &Call) -> Result<Input, Status> {
     }
     complete(call, &mut value);
     finish(call, value, &Source::Body, |unknown| {
-        let mut all = Notes::plain(json::notes(&call.body, unknown, &duplicates));
+        // What clients define is read in two steps, so its unknown fields are not told in their order.
+        let mut all = if call.kind.custom().is_some() {
+            let mut notes = json::notes(&call.body, &[], &duplicates);
+            notes.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+            Notes::plain(notes)
+        } else {
+            Notes::plain(json::notes(&call.body, unknown, &duplicates))
+        };
         all.strict.splice(0..0, notes.strict);
         all.warnings.splice(0..0, notes.warnings);
         all
