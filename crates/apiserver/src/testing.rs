@@ -166,6 +166,16 @@ pub async fn server_on(store: Store) -> Server {
     server
 }
 
+/// A server with every kind and plugin of this build.
+pub async fn full_server() -> Server {
+    let mut registry = Registry::new();
+    crate::kinds::register::register(&mut registry);
+    crate::kinds::register::register_admission(&mut registry);
+    let server = Server::new(Store::memory(), registry, clock(), random());
+    server.bootstrap().await.unwrap();
+    server
+}
+
 /// What came back.
 pub struct Answer {
     pub code: u16,
