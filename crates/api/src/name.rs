@@ -12,6 +12,7 @@ const PORT_NAME_MAX: usize = 15;
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const UNDERSCORED_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -55,6 +56,18 @@ pub fn label_errors(text: &str) -> Vec<String> {
     if !label_shape(text) {
         let dotted = text.split('.').all(label_shape);
         errors.push(if dotted { "must not contain dots" } else { LABEL_TEXT }.into());
+    }
+    errors
+}
+
+/// What is wrong with a DNS-1035 label, which starts with a letter.
+pub fn label_1035_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(format!("must be no more than {LABEL_MAX} characters"));
+    }
+    if !label_shape(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        errors.push(LABEL_1035_TEXT.into());
     }
     errors
 }
@@ -246,6 +259,7 @@ mod tests {
         for bad in ["", "-a", "a-", "A", "a..b", "a_b", &"a".repeat(254)] {
             assert!(!subdomain_errors(bad).is_empty(), "{bad}");
         }
+        assert!(label_1035_errors("a1-b").is_empty() && label_1035_errors("1a").len() == 1);
         assert!(label_errors("a.b").len() == 1 && label_errors("a").is_empty());
         assert!(qualified_name_errors("example.com/My_Name").is_empty());
         for bad in ["", "/a", "a/", "a/b/c", "-a"] {

@@ -12,10 +12,10 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18), ("", 0)];
 
 /// Nano-units: exact for every suffix upstream accepts, and large enough for the largest.
-const NANO: i128 = 1_000_000_000;
+pub const NANO: i128 = 1_000_000_000;
 
 /// The value in billionths, so that `1.5`, `100m` and `1Gi` compare exactly.
-fn nanos(text: &str) -> Result<i128, BadQuantity> {
+pub fn nanos(text: &str) -> Result<i128, BadQuantity> {
     let (sign, unsigned) = match text.as_bytes().first() {
         Some(b'-') => (-1, &text[1..]),
         Some(b'+') => (1, &text[1..]),

@@ -1,6 +1,7 @@
 //! What all kinds have in common: reading, filling and checking `metadata`.
 
 mod fill;
+mod owners;
 mod validate;
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use crate::status::Status;
 
 pub use fill::{carry_over, fill_new, timestamp};
+pub use owners::fold_owners;
 pub use validate::{validate, validate_update};
 
 /// The text at `metadata.<field>`, empty if absent.
@@ -32,11 +34,10 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 pub fn version(object: &Value) -> Result<Option<u64>, Status> {
     match text(object, "resourceVersion") {
         "" | "0" => Ok(None),
-        // Upstream does not expect this and answers with what its parser said.
-        text => text.parse().map(Some).map_err(|_| {
-            let message = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            Status::new(http::StatusCode::INTERNAL_SERVER_ERROR, "", message)
-        }),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Status::bare(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
     }
 }
 

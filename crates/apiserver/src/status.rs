@@ -85,6 +85,11 @@ impl Status {
         Self::conflict(resource, name, WHY)
     }
 
+    /// Fields of an apply belong to others.
+    pub fn apply_conflict(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
     pub fn forbidden(resource: Resource<'_>, name: &str, why: &str) -> Self {
         let message = match (resource.plural, name) {
             ("", _) => format!("forbidden: {why}"),
@@ -152,13 +157,31 @@ impl Status {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// Upstream's router refuses patches that it does not know before anybody looks at them.
+    pub fn unsupported_patch() -> Self {
+        const TEXT: &str = "415: Unsupported Media Type";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", TEXT)
+    }
+
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    pub fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    /// What upstream's router says before anything looks at the request.
+    pub fn no_representation(served: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The request took longer than it may.
+    pub fn timed_out() -> Self {
+        const TEXT: &str = "Timeout: request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", TEXT)
+    }
+
+    pub fn too_large(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
@@ -195,6 +218,11 @@ impl Status {
         status
     }
 
+    /// A failure that upstream passes on as it is.
+    pub fn bare(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// A patch that parses but cannot be applied; upstream hides the reason.
     pub fn unprocessable() -> Self {
         const TEXT: &str = "the server rejected our request due to an error in our request";
@@ -212,6 +240,15 @@ impl Status {
         self.code < 400
     }
 
+    /// Upstream makes these by hand and without details, where others have empty ones.
+    fn is_terse(&self) -> bool {
+        match self.reason {
+            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge" => true,
+            "NotAcceptable" => !self.message.starts_with("406"),
+            _ => false,
+        }
+    }
+
     /// The object of the wire.
     pub fn to_json(&self) -> Value {
         let mut out = json!({
@@ -227,8 +264,7 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        // Upstream leaves details out of what it made by hand.
-        if !matches!(self.reason, "BadRequest" | "") || details != json!({}) {
+        if !self.is_terse() || details != json!({}) {
             out["details"] = details;
         }
         if self.code != StatusCode::OK.as_u16() {
@@ -270,5 +306,6 @@ impl Cause {
     }
 }
 
+mod store;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::apiserver::KubeApiserver;
 use crate::demo::Demo;
 use crate::drivers::Driver;
+use crate::store::StoreCommand;
 use crate::up::Up;
 
 const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one process";
@@ -26,9 +27,11 @@ pub struct Cli {
 pub enum Command {
     Up(Up),
     Demo(Demo),
-    KubeApiserver(KubeApiserver),
+    KubeApiserver(Box<KubeApiserver>),
     #[command(subcommand)]
     Driver(Driver),
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Supervises one container; started by the kubelet role
     #[command(hide = true)]
     ContainerShim {
@@ -38,5 +41,19 @@ pub enum Command {
     #[command(hide = true)]
     ContainerInit {
         dir: std::path::PathBuf,
+    },
+    /// Runs a program in a container; started by the kubelet role
+    #[command(hide = true)]
+    ContainerExec {
+        dir: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Becomes a program in a container; started by the one above
+    #[command(hide = true)]
+    ContainerEnter {
+        dir: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
     },
 }

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod demo;
 pub mod drivers;
 pub mod logging;
+pub mod store;
 pub mod terminal;
 pub mod up;
 
@@ -14,10 +15,14 @@ use anyhow::{Context, Result};
 
 use cli::Command;
 
+/// Schemas and objects are walked by functions that call themselves; only what is used of this takes memory.
+const STACK: usize = 16 << 20;
+
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .thread_stack_size(STACK)
         .enable_all()
         .build()
         .context("start the async runtime")?;
@@ -27,7 +32,11 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Demo(demo) => demo.run().await,
             Command::KubeApiserver(server) => server.run().await,
             Command::Driver(driver) => driver.run().await,
-            Command::ContainerShim { .. } | Command::ContainerInit { .. } => Ok(ExitCode::FAILURE),
+            Command::Store(store) => store.run().await,
+            Command::ContainerShim { .. }
+            | Command::ContainerInit { .. }
+            | Command::ContainerExec { .. }
+            | Command::ContainerEnter { .. } => Ok(ExitCode::FAILURE),
         }
     })
 }

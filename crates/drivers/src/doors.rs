@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bowline_host::disk::{Disk, Extent, Kind, Lock, Owner, Space};
+use bowline_host::disk::{Disk, Extent, Growing, Kind, Lock, Owner, Space};
 use bowline_host::kernel::{Content, Kernel, KernelError, LoopDevice, Mount, Queue, Result, Writes};
 use bowline_host::{Host, kernel};
 use tokio::sync::{Notify, watch};
@@ -139,6 +139,9 @@ fn kernel_eio() -> KernelError {
 impl Disk for Door {
     async fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.faults.look(self.inner.disk.read(path)).await
+    }
+    async fn open_growing(&self, path: &Path) -> io::Result<Box<dyn Growing>> {
+        self.faults.look(self.inner.disk.open_growing(path)).await
     }
     async fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.write_atomic(path, content, mode)).await

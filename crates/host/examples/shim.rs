@@ -1,4 +1,4 @@
-//! The program that the tests start containers through: the two subcommands every starter has, and one that
+//! The program that the tests start containers through: the subcommands every starter has, and one that
 //! starts a container and then waits to be killed.
 
 use std::io::Write;
@@ -13,10 +13,16 @@ fn main() -> ExitCode {
     let code = match args[..] {
         [_, shim::SHIM_SUBCOMMAND, dir] => shim::shim_main(Path::new(dir)),
         [_, shim::INIT_SUBCOMMAND, dir] => shim::init_main(Path::new(dir)),
+        [_, shim::EXEC_SUBCOMMAND, dir, ref argv @ ..] => shim::exec_main(Path::new(dir), &owned(argv)),
+        [_, shim::ENTER_SUBCOMMAND, dir, ref argv @ ..] => shim::enter_main(Path::new(dir), &owned(argv)),
         [_, "start", state_dir, spec] => start(state_dir, spec).map_or(1, |()| 0),
         _ => 64,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn owned(argv: &[&str]) -> Vec<String> {
+    argv.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,10 +1,13 @@
 //! Containers: processes in namespaces of their own, which outlive the process that started them.
 
+use std::io;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::kernel::Result;
 
@@ -32,7 +35,8 @@ pub struct ContainerSpec {
     pub devices: Vec<Binding>,
     /// Host directories that must not show through the read-only root (keys, other pods' volumes).
     pub hidden: Vec<PathBuf>,
-    /// Standard output and error, appended.
+    /// Standard output and error, line by line in the format of the CRI, appended. Large files are put aside
+    /// under the same name with a number, and the oldest go.
     pub log: PathBuf,
 }
 
@@ -52,6 +56,32 @@ pub enum State {
     Exited { started_at: Timestamp, exit: Exit },
 }
 
+/// A program to run in a container beside its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecSpec {
+    pub argv: Vec<String>,
+    /// Whether anything will be written to it; otherwise it reads nothing.
+    pub stdin: bool,
+    /// Input and output are one terminal.
+    pub tty: bool,
+}
+
+/// A terminal's size can change while it is used.
+pub trait Terminal: Send + Sync {
+    fn resize(&self, columns: u16, rows: u16) -> io::Result<()>;
+}
+
+/// A program that runs in a container. Dropping `ended` kills it.
+pub struct Session {
+    pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// With a terminal there is only one output.
+    pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    pub terminal: Option<Box<dyn Terminal>>,
+    /// Its exit code; 128 + signal when a signal ended it.
+    pub ended: BoxFuture<'static, io::Result<i32>>,
+}
+
 #[async_trait]
 pub trait Containers: Send + Sync {
     /// Starts a container; the same id again returns the running one.
@@ -63,6 +93,8 @@ pub trait Containers: Send + Sync {
     async fn wait(&self, id: &str) -> Result<Exit>;
     /// Sends a signal to the container's first process. Already gone is success.
     async fn signal(&self, id: &str, signal: i32) -> Result<()>;
+    /// Runs a program in a running container.
+    async fn exec(&self, id: &str, spec: &ExecSpec) -> Result<Session>;
     /// Forgets an exited container.
     async fn remove(&self, id: &str) -> Result<()>;
 }

@@ -62,9 +62,23 @@ pub struct Owner {
     pub mode: u32,
 }
 
+/// A file that somebody else appends to, read from anywhere.
+#[async_trait]
+pub trait Growing: Send {
+    async fn length(&mut self) -> io::Result<u64>;
+    /// Up to `max` bytes from `offset`; none at the end.
+    async fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>>;
+    /// Completes when the file may have grown, or may have been replaced. May complete although nothing happened.
+    async fn changed(&mut self) -> io::Result<()>;
+    /// Whether another file stands at the path by now.
+    async fn replaced(&mut self) -> io::Result<bool>;
+}
+
 #[async_trait]
 pub trait Disk: Send + Sync {
     async fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Opens a file that somebody else appends to.
+    async fn open_growing(&self, path: &Path) -> io::Result<Box<dyn Growing>>;
     /// Replaces the file in one step: temporary file, sync, rename, sync of the directory.
     async fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()>;
     async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()>;

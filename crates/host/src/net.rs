@@ -34,6 +34,8 @@ pub trait Net: Send + Sync {
     async fn connect(&self, path: &Path) -> io::Result<BoxStream>;
     /// Binds `HOST:PORT` and says which address that became; port 0 means any free one.
     async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)>;
+    /// Connects to `HOST:PORT`.
+    async fn connect_tcp(&self, address: &str) -> io::Result<BoxStream>;
     /// Reports sockets appearing in and vanishing from a directory, which is created if missing.
     /// Names that start with a dot, and anything that is not a socket, are ignored.
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>>;

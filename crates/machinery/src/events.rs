@@ -76,12 +76,20 @@ impl Recorder {
         self.record(object, "Warning", reason, message.into());
     }
 
-    fn record<K: Object>(&self, object: &K, type_: &'static str, reason: &'static str, mut message: String) {
+    /// About an object of a kind that is known only at run time.
+    pub fn warning_about(&self, about: ObjectReference, reason: &'static str, message: impl Into<String>) {
+        self.send(about, "Warning", reason, message.into());
+    }
+
+    fn record<K: Object>(&self, object: &K, type_: &'static str, reason: &'static str, message: String) {
+        self.send(reference_to(object), type_, reason, message);
+    }
+
+    fn send(&self, about: ObjectReference, type_: &'static str, reason: &'static str, mut message: String) {
         if message.len() > MESSAGE_MAX {
             let end = (0..=MESSAGE_MAX).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
             message.truncate(end);
         }
-        let about = reference_to(object);
         let draft = Draft { about, type_, reason, message, component: self.component.clone() };
         if self.sink.drafts.try_send(draft).is_err() {
             tracing::warn!(reason, "event dropped: too many are waiting");

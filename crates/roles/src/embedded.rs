@@ -10,8 +10,8 @@ use bowline_machinery::{Ports, RunError};
 use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 use crate::{
-    attachdetach, external_attacher, external_provisioner, node_driver_registrar, persistentvolume,
-    pvcprotection, pvprotection, scheduler,
+    attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
+    persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler, serviceaccount,
 };
 
 /// What the roles need to know of their surroundings.
@@ -23,6 +23,9 @@ pub struct Settings {
     pub drivers: Vec<Driver>,
     /// Directories that containers must not see.
     pub hidden: Vec<PathBuf>,
+    /// The certificate of the API server's authority, PEM. With it, every namespace gets what pods need to talk to the
+    /// server: an account and this certificate.
+    pub root_ca: Option<String>,
 }
 
 /// A driver that serves on a socket of its own.
@@ -51,6 +54,11 @@ impl Embedded {
         crew.run(pvprotection::run(ports.clone()));
         crew.run(pvcprotection::run(ports.clone()));
         crew.run(scheduler::run(ports.clone()));
+        crew.run(garbagecollector::run(ports.clone()));
+        if let Some(root) = settings.root_ca.clone() {
+            crew.run(serviceaccount::run(ports.clone()));
+            crew.run(rootcacertpublisher::run(ports.clone(), root));
+        }
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }

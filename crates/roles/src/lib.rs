@@ -8,6 +8,7 @@ pub mod crew;
 pub mod embedded;
 pub mod external_attacher;
 pub mod external_provisioner;
+pub mod garbagecollector;
 pub mod indexes;
 pub mod invariants;
 pub mod kubelet;
@@ -18,7 +19,9 @@ pub mod pluginmanager;
 pub mod pods;
 pub mod pvcprotection;
 pub mod pvprotection;
+pub mod rootcacertpublisher;
 pub mod scheduler;
+pub mod serviceaccount;
 pub mod volumemanager;
 
 use bowline_machinery::RunError;

@@ -67,7 +67,7 @@ type field struct {
 	// Strategic merge patch.
 	Strategy string `json:"strategy,omitempty"`
 	MergeKey string `json:"mergeKey,omitempty"`
-	// Server-side apply: `set`, `map` with keys, or `atomic`.
+	// Server-side apply: `set`, `map` with keys, `atomic`, or `granular` where the type alone would be atomic.
 	Ownership string   `json:"ownership,omitempty"`
 	Keys      []string `json:"keys,omitempty"`
 }
@@ -298,6 +298,8 @@ func applySchema() apply {
 				rules.fields[t.Name+"/"+f.Name] = rule{"set", nil}
 			case f.Type.List != nil, f.Type.Map != nil && f.Type.Map.Relationship == "atomic", f.Type.Relationship == "atomic":
 				rules.fields[t.Name+"/"+f.Name] = rule{"atomic", nil}
+			case f.Type.Relationship == "separable":
+				rules.fields[t.Name+"/"+f.Name] = rule{"granular", nil}
 			}
 		}
 	}

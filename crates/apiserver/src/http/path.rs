@@ -13,6 +13,8 @@ pub struct ResourcePath {
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
+    /// The older way of watching: `/api/v1/watch/…`.
+    pub watch: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,9 @@ const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 pub fn parse(path: &str) -> Path {
     let trimmed = path.trim_matches('/');
+    if path.starts_with("//") {
+        return Path::Other(path.to_owned());
+    }
     let segments: Vec<String> = trimmed.split('/').map(decoded).collect();
     let all: Vec<&str> = segments.iter().map(String::as_str).collect();
     let other = || Path::Other(trimmed.to_owned());
@@ -56,7 +61,13 @@ pub fn parse(path: &str) -> Path {
 }
 
 fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
+    let (watch, rest) = match rest {
+        ["watch", watched @ ..] if !watched.is_empty() => (true, watched),
+        _ => (false, rest),
+    };
     let (namespace, rest) = match rest {
+        // Upstream reads an empty namespace as all of them.
+        ["namespaces", "", inside @ ..] if !inside.is_empty() => (None, inside),
         ["namespaces", _] => (None, rest),
         ["namespaces", _, sub] if group.is_empty() && OF_NAMESPACES.contains(sub) => (None, rest),
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
@@ -68,6 +79,9 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
         [plural, name, sub] => (plural, Some(name), Some(sub)),
         _ => return None,
     };
+    if plural.is_empty() {
+        return None;
+    }
     let owned = |text: Option<&str>| text.map(str::to_owned);
     Some(ResourcePath {
         group: group.into(),
@@ -76,6 +90,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
         plural: plural.into(),
         name: owned(name),
         subresource: owned(subresource),
+        watch,
     })
 }
 
@@ -94,6 +109,7 @@ mod tests {
                 plural: rest.next().unwrap(),
                 name: rest.next(),
                 subresource: rest.next(),
+                watch: false,
             })
         };
         let cases = [
@@ -110,6 +126,10 @@ mod tests {
             ("/api/v1/namespaces/a/pods/b/status", r("", Some("a"), "pods/b/status")),
             ("/api/v1/persistentvolumes/b%20c", r("", None, "persistentvolumes/b c")),
             ("/apis/storage.k8s.io/v1/storageclasses", r("storage.k8s.io", None, "storageclasses")),
+            ("/api/v1/namespaces//pods", r("", None, "pods")),
+            ("/api/v1/pods/", r("", None, "pods")),
+            ("//api/v1/pods", Path::Other("//api/v1/pods".into())),
+            ("/api/v1/watch", r("", None, "watch")),
             ("/version", Path::Other("version".into())),
             ("/", Path::Other("".into())),
             ("/api/v1/a/b/c/d", Path::Other("api/v1/a/b/c/d".into())),
@@ -117,5 +137,7 @@ mod tests {
         for (path, want) in cases {
             assert_eq!(parse(path), want, "{path}");
         }
+        let Path::Resource(old) = parse("/api/v1/watch/namespaces/a/pods/b") else { panic!("a resource") };
+        assert_eq!((old.watch, old.plural, old.name), (true, "pods".into(), Some("b".into())));
     }
 }

@@ -11,6 +11,7 @@ pub mod csidriver;
 pub mod csinode;
 pub mod csistoragecapacity;
 pub mod event;
+pub mod event_v1;
 pub mod lease;
 pub mod namespace;
 pub mod node;
@@ -83,10 +84,32 @@ pub enum Deletion {
     Graceful(i64),
 }
 
+/// Objects of a kind that live in another kind's table, in the other's form.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredAs {
+    pub table: &'static str,
+    /// From the stored form to this kind's.
+    pub read: fn(Value) -> Value,
+    /// From this kind's form to the stored one.
+    pub write: fn(Value) -> Value,
+}
+
+/// What becomes of what a deleted object owns, unless the deletion says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// The garbage collector deletes it afterwards.
+    Background,
+    /// It stays: the custom of kinds that are older than the garbage collector.
+    Orphan,
+    /// The kind owns nothing, whatever a deletion says.
+    None,
+}
+
 /// The rules of one kind. All functions are pure; time arrives as an argument.
 pub trait Rules: Send + Sync + 'static {
     type Object: k8s_openapi::Resource
         + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + k8s_openapi::schemars::JsonSchema
         + Serialize
         + DeserializeOwned
         + Clone
@@ -109,6 +132,12 @@ pub trait Rules: Send + Sync + 'static {
     /// `metadata.generation` starts at 1 and grows when anything but metadata and status changes.
     const GENERATION: bool = false;
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
+    const DEPENDENTS: Dependents = Dependents::Background;
+
+    /// Where and how objects are stored, if not under the kind's own name and as they are.
+    fn stored_as() -> Option<StoredAs> {
+        None
+    }
 
     /// Where the `scale` subresource finds its fields, for kinds that have one.
     fn scale() -> Option<Scale> {
@@ -126,6 +155,10 @@ pub trait Rules: Send + Sync + 'static {
 
     /// Rules beyond metadata, which is checked for all kinds alike.
     fn validate(object: &Self::Object) -> Vec<Invalid>;
+    /// Rules for new objects only. [`Rules::validate`] runs as well.
+    fn validate_create(_object: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
     /// Rules of a new object, for kinds that ask more of it than of what is there already.
     fn validate_new(object: &Self::Object) -> Vec<Invalid> {
         Self::validate(object)

@@ -11,6 +11,7 @@ use super::csidriver::CSIDriverRules;
 use super::csinode::CSINodeRules;
 use super::csistoragecapacity::CSIStorageCapacityRules;
 use super::event::EventRules;
+use super::event_v1::EventV1Rules;
 use super::lease::LeaseRules;
 use super::namespace::NamespaceRules;
 use super::node::NodeRules;
@@ -35,10 +36,15 @@ use super::workload::podtemplate::PodTemplateRules;
 use super::workload::replicaset::ReplicaSetRules;
 use super::workload::replicationcontroller::ReplicationControllerRules;
 use super::workload::statefulset::StatefulSetRules;
+use crate::auth::node::NodeRestriction;
+use crate::auth::rbac::EscalationGuard;
+use crate::auth::review;
+use crate::custom::DefinitionKind;
 use crate::registry::Registry;
 
 /// The kinds.
 pub fn register(registry: &mut Registry) {
+    registry.add_kind(Arc::new(DefinitionKind::default()));
     registry.add::<NamespaceRules>();
     registry.add::<NodeRules>();
     registry.add::<PodRules>();
@@ -48,6 +54,7 @@ pub fn register(registry: &mut Registry) {
     registry.add::<ConfigMapRules>();
     registry.add::<ServiceAccountRules>();
     registry.add::<EventRules>();
+    registry.add::<EventV1Rules>();
     registry.add::<StorageClassRules>();
     registry.add::<CSIDriverRules>();
     registry.add::<CSINodeRules>();
@@ -71,6 +78,7 @@ pub fn register(registry: &mut Registry) {
     registry.add::<JobRules>();
     registry.add::<CronJobRules>();
     ROWS.iter().for_each(|row| registry.add_kind(Arc::new(Plain::new(*row))));
+    review::register(registry);
 }
 
 /// The plugins, in upstream's order.
@@ -85,10 +93,12 @@ pub fn register_admission_with_tokens(registry: &mut Registry) {
 
 fn register_plugins(registry: &mut Registry, accounts: ServiceAccounts) {
     registry.admit(accounts);
+    registry.admit(NodeRestriction);
     registry.admit(Priorities);
     registry.admit(DefaultTolerations);
     registry.admit(DefaultClass);
     registry.admit(StorageProtection);
     registry.admit(ClaimResize);
+    registry.admit(EscalationGuard);
     registry.admit(ServiceAddresses::default());
 }

@@ -17,6 +17,8 @@ fn rules() {
     assert!(errors(json!({"name": "a", "finalizers": ["orphan", "x.io/y"]})).is_empty());
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
     assert!(errors(json!({"name": "a", "ownerReferences": [owner]})).is_empty());
+    let other =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "v", "controller": true});
     let cases = [
         (json!({}), "metadata.name: Required value: name or generateName is required"),
         (
@@ -36,8 +38,24 @@ fn rules() {
             "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
         ),
         (
-            json!({"name": "a", "ownerReferences": [owner, owner]}),
-            "metadata.ownerReferences: Invalid value: ",
+            json!({"name": "a", "ownerReferences": [owner, other]}),
+            r#"metadata.ownerReferences: Invalid value: [{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true},{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"v","controller":true}]: Only one reference can have Controller set to true. Found "true" in references for Pod/p and ReplicaSet/r"#,
+        ),
+        (
+            json!({"name": "a", "ownerReferences": [{"apiVersion": "a/b/c", "kind": "Pod", "name": "p", "uid": "u"}]}),
+            "metadata.ownerReferences.apiVersion: Invalid value: \"a/b/c\": version must not be empty",
+        ),
+        (
+            json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "p", "uid": "u"}]}),
+            r#"metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"p","uid":"u"}: /v1, Kind=Event is disallowed from being an owner"#,
+        ),
+        (
+            json!({"name": "a", "finalizers": ["x.io/y", "foo"]}),
+            "metadata.finalizers[1]: Invalid value: \"foo\": name is neither a standard finalizer name nor is it fully qualified",
+        ),
+        (
+            json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}),
+            "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot be both set",
         ),
     ];
     for (metadata, want) in cases {
@@ -61,4 +79,15 @@ fn what_an_update_may_not_change() {
             format!("metadata.{field}: Invalid value: \"other\": field is immutable")
         );
     }
+}
+
+#[test]
+fn references_that_stand_twice() {
+    let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});
+    let (a, b, c) = (owner("a", "1"), owner("b", "2"), owner("c", "2"));
+    let mut object = json!({"metadata": {"ownerReferences": [a, a, b, c, a]}});
+    let warning = fold_owners(&mut object, "").unwrap();
+    assert!(warning.ends_with("duplicate UID(s) observed: 1, 1"), "{warning}");
+    assert_eq!(object["metadata"]["ownerReferences"], json!([a, b, c]));
+    assert_eq!(fold_owners(&mut object, ""), None);
 }

@@ -1,8 +1,10 @@
 //! Rules of metadata, which hold for all kinds alike.
 
+use bowline_api::keys;
 use bowline_api::name::{label_value_errors, qualified_name_errors};
 use serde_json::Value;
 
+use super::owners::owner_errors;
 use super::{deleting, finalizers, text};
 use crate::field::{Invalid, Reason};
 use crate::registry::Kind;
@@ -51,49 +53,33 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
         });
     }
     errors.extend(owner_errors(&metadata["ownerReferences"]));
-    errors.extend(finalizer_errors(&finalizers(object)));
+    errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors
 }
 
-fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
+/// Custom resources are only warned of bare names.
+fn finalizer_errors(names: &[&str], custom: bool) -> Vec<Invalid> {
+    const FIELD: &str = "metadata.finalizers";
     /// Upstream's own finalizers, which predate the rule that a finalizer has a prefix.
-    const BARE: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    const BARE: [&str; 3] = [keys::ORPHAN_DEPENDENTS, keys::FOREGROUND_DELETION, keys::NAMESPACE_FINALIZER];
     let mut errors = Vec::new();
-    for (index, name) in names.iter().enumerate() {
+    for name in names {
         let shape = qualified_name_errors(name).into_iter();
-        errors.extend(shape.map(|why| Invalid::invalid("metadata.finalizers", *name, why)));
-        if !name.contains('/') && !BARE.contains(name) {
-            const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(Invalid::invalid(format!("metadata.finalizers[{index}]"), *name, WHY));
-        }
+        errors.extend(shape.map(|why| Invalid::invalid(FIELD, *name, why)));
     }
-    errors
-}
-
-fn owner_errors(owners: &Value) -> Vec<Invalid> {
-    let mut errors = Vec::new();
-    let mut controllers: Vec<&str> = Vec::new();
-    for owner in owners.as_array().into_iter().flatten() {
-        for (field, why) in [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
-            if owner[field].as_str().unwrap_or_default().is_empty() {
-                let path = format!("metadata.ownerReferences.{field}");
-                errors.push(Invalid::invalid(path, "", why));
-            }
-        }
-        if owner["controller"] == true {
-            controllers.push(owner["name"].as_str().unwrap_or_default());
-        }
-    }
-    if let [first, second, ..] = controllers[..] {
+    if [keys::ORPHAN_DEPENDENTS, keys::FOREGROUND_DELETION].iter().all(|both| names.contains(both)) {
         let why = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+            "finalizer {} and {} cannot be both set",
+            keys::ORPHAN_DEPENDENTS,
+            keys::FOREGROUND_DELETION
         );
-        errors.push(Invalid::invalid("metadata.ownerReferences", owners.clone(), why));
+        errors.push(Invalid::invalid(FIELD, names, why));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if !custom && !name.contains('/') && !BARE.contains(name) {
+            const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(Invalid::invalid(format!("{FIELD}[{index}]"), *name, WHY));
+        }
     }
     errors
 }

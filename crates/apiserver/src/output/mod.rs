@@ -1,8 +1,13 @@
 //! Answers in the form the client asked for.
 
 pub mod events;
+mod list;
 mod partial;
 mod render;
+mod span;
 mod table;
+mod warning;
+mod yaml;
 
 pub use render::{reply, status};
+pub use yaml::yaml;

@@ -5,12 +5,15 @@ use std::marker::PhantomData;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
+use k8s_openapi::schemars::{JsonSchema as _, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
+use super::view::ViewKey;
+use crate::custom::CustomKind;
 use crate::field::Invalid;
-use crate::kinds::{Deletion, Rules};
+use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
 use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
 
@@ -73,15 +76,60 @@ pub trait Kind: Send + Sync + 'static {
     -> Result<Prepared, String>;
     fn name_errors(&self, name: &str) -> Vec<String>;
     fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    /// What becomes of what objects of this kind own, unless a deletion says otherwise.
+    fn dependents(&self) -> Dependents {
+        Dependents::Background
+    }
     /// Why this object may not be deleted at all.
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
+
+    /// The key of this kind's view of its table, if objects are stored in a form that differs from this kind's.
+    /// Without a view objects are served as the bytes that are stored.
+    fn view(&self) -> Option<&ViewKey> {
+        None
+    }
+    /// From the stored form to this kind's.
+    #[expect(clippy::wrong_self_convention, reason = "the object is converted, not the kind")]
+    fn from_stored(&self, stored: Value) -> Value {
+        stored
+    }
+    /// From this kind's form to the stored one.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
+    fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// What is allowed in an object that a client sends, and still not a good idea.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+    /// How the end of an object is announced first, for kinds that have their own way.
+    fn announce_end(&self, _object: &Value, _now: Timestamp) -> Option<Value> {
+        None
+    }
+    /// This kind, if a client defined it.
+    fn custom(&self) -> Option<&CustomKind> {
+        None
+    }
+    /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.
+    fn storage_version(&self) -> Option<&str> {
+        None
+    }
+    /// The OpenAPI v3 schema of a kind that a client defined: its documentation, and how its fields divide among managers.
+    fn structural_schema(&self) -> Option<&Value> {
+        None
+    }
 }
 
 /// [`Kind`] for any [`Rules`].
 pub struct Erased<R> {
     info: KindInfo,
+    view: Option<(ViewKey, StoredAs)>,
     shape: Option<TypeId>,
     rules: PhantomData<fn() -> R>,
 }
@@ -90,12 +138,13 @@ impl<R: Rules> Erased<R> {
     pub fn new() -> Self {
         let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
         let texts = |all: &[&'static str]| all.iter().copied().map(Cow::Borrowed).collect::<Vec<Text>>();
+        let view = R::stored_as().map(|view| (ViewKey::default(), view));
         let info = KindInfo {
             group: R::Object::GROUP.into(),
             version: R::Object::VERSION.into(),
             kind: R::Object::KIND.into(),
             api_version: R::Object::API_VERSION.into(),
-            table: resource.to_string().into(),
+            table: view.as_ref().map_or_else(|| resource.to_string().into(), |(_, view)| view.table.into()),
             names: KindNames {
                 plural: R::NAMES.plural.into(),
                 singular: R::NAMES.singular.into(),
@@ -115,7 +164,7 @@ impl<R: Rules> Erased<R> {
             field_labels: texts(R::FIELD_LABELS),
         };
         let shape = Schema::get().kind(&info.api_version, &info.kind);
-        Self { info, shape, rules: PhantomData }
+        Self { info, view, shape, rules: PhantomData }
     }
 
     /// Every kind of this build is in the schema; a test looks.
@@ -158,7 +207,9 @@ impl<R: Rules> Kind for Erased<R> {
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        Ok(Prepared { errors: R::validate_new(&object), object: self.rendered(&object)? })
+        let mut errors = R::validate_new(&object);
+        errors.extend(R::validate_create(&object));
+        Ok(Prepared { errors, object: self.rendered(&object)? })
     }
 
     fn prepare_update(
@@ -195,6 +246,10 @@ impl<R: Rules> Kind for Erased<R> {
         Ok(R::deletion(&typed(object)?, requested))
     }
 
+    fn dependents(&self) -> Dependents {
+        R::DEPENDENTS
+    }
+
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String> {
         Ok(R::delete_refusal(&typed(object)?))
     }
@@ -206,5 +261,28 @@ impl<R: Rules> Kind for Erased<R> {
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
         let labels = R::field_labels(&parsed(json)?);
         Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    fn view(&self) -> Option<&ViewKey> {
+        self.view.as_ref().map(|(key, _)| key)
+    }
+
+    fn from_stored(&self, stored: Value) -> Value {
+        match &self.view {
+            None => stored,
+            Some((_, view)) => (view.read)(stored),
+        }
+    }
+
+    fn to_stored(&self, object: Value) -> Value {
+        match &self.view {
+            None => object,
+            Some((_, view)) => (view.write)(object),
+        }
+    }
+
+    fn describe(&self, generator: &mut SchemaGenerator) -> Option<Text> {
+        generator.subschema_for::<R::Object>();
+        Some(R::Object::schema_name())
     }
 }

@@ -127,7 +127,6 @@ impl<'a> Reading<'a> {
             Shape::Message(inner) if place.inline => {
                 let inner = self.schema.of(inner);
                 self.path.push(Step::Embedded(short_name(&inner.name)));
-                self.owners.push(short_name(&inner.name));
                 self.locate(inner, name)
             }
             _ => Some(field),

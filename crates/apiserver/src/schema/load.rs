@@ -90,6 +90,7 @@ fn read(field: &FileField, ids: &HashMap<&str, TypeId>) -> Result<Field, LoadErr
         },
         ownership: match field.ownership.as_str() {
             "atomic" => Ownership::Atomic,
+            "granular" => Ownership::Granular,
             "set" => Ownership::Set,
             "map" => Ownership::Map(field.keys.iter().map(|key| key.as_str().into()).collect()),
             _ => Ownership::Shape,

@@ -79,6 +79,8 @@ pub enum Ownership {
     #[default]
     Shape,
     Atomic,
+    /// By field, although the type alone would be one value.
+    Granular,
     Set,
     Map(Vec<Box<str>>),
 }
@@ -132,6 +134,13 @@ impl Schema {
 
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<TypeId> {
         self.kinds.get(format!("{api_version} {kind}").as_str()).copied()
+    }
+
+    /// The type that OpenAPI calls `name`.
+    pub fn named(&self, name: &str) -> Option<&Type> {
+        // The file lists them by name.
+        let found = self.types.binary_search_by(|known| (*known.name).cmp(name));
+        found.ok().map(|position| &self.types[position])
     }
 
     /// A value of one of upstream's types, e.g. `core.v1.Taint`, as Go prints it in complaints.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Call;
+use super::options::{MANAGER_MAX, is_print};
 use crate::auth::User;
 use crate::status::Status;
 
@@ -24,11 +25,29 @@ impl Actor {
         Self { user: Arc::new(User::server()), manager: SERVER_MANAGER.into(), dry_run: false }
     }
 
-    /// Clients that give no name to their fields are known by the first part of their user agent.
     pub fn of(call: &Call) -> Result<Self, Status> {
-        let named = call.query.get("fieldManager");
-        let agent = call.user_agent.split('/').next().unwrap_or_default();
-        let manager = if named.is_empty() { agent } else { named };
-        Ok(Self { user: call.user.clone(), manager: manager.into(), dry_run: call.query.dry_run()? })
+        Ok(Self { dry_run: call.query.dry_run()?, ..Self::of_delete(call, false) })
     }
+
+    /// A deletion says in its own options whether it is to change anything.
+    ///
+    /// Clients that give no name to their fields are known by the first part of their user agent.
+    pub fn of_delete(call: &Call, dry_run: bool) -> Self {
+        let named = call.query.get("fieldManager");
+        let manager = if named.is_empty() { agent(&call.user_agent) } else { named.to_owned() };
+        Self { user: call.user.clone(), manager, dry_run }
+    }
+}
+
+/// As much of it as a name may have.
+fn agent(user_agent: &str) -> String {
+    let mut name = String::new();
+    let first = user_agent.split('/').next().unwrap_or_default();
+    for character in first.chars().filter(|character| is_print(*character)) {
+        if name.len() + character.len_utf8() > MANAGER_MAX {
+            break;
+        }
+        name.push(character);
+    }
+    name
 }

@@ -7,15 +7,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::input::{self, Input, Source};
-use super::{Actor, Call, Reply, namespace};
+use super::input::{self, Input};
+use super::options::{self, Verb};
+use super::update::Tracking;
+use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -24,7 +26,8 @@ const PREFIX_MAX: usize = 63 - SUFFIX;
 const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
-    let Input { object, mut warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    options::check(call, Verb::Create)?;
+    let Input { object, mut warnings } = input::body(call)?;
     warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
@@ -45,14 +48,30 @@ pub async fn create(
     core: &Core,
     kind: &dyn Kind,
     within: &str,
+    object: Value,
+    actor: &Actor,
+) -> Result<Bytes, Status> {
+    create_tracked(core, kind, within, object, actor, Tracking::Compare).await
+}
+
+/// The same, where the object may bring the record of its fields along.
+pub async fn create_tracked(
+    core: &Core,
+    kind: &dyn Kind,
+    within: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
     if metadata::version(&object)?.is_some() {
         // Upstream answers this one without a reason.
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
+    }
+    if kind.custom().is_some_and(|custom| custom.terminating) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(info.resource(), metadata::name(&object), why));
     }
     place(&mut object, info.namespaced, within)?;
     if info.namespaced {
@@ -69,15 +88,15 @@ pub async fn create(
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
             metadata::set(&mut object, "name", Some(name.into()));
         }
-        let object = prepare(core, kind, within, object, actor)?;
+        let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
-            return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
+            return json(&object).map(Bytes::from).map_err(Status::internal);
         }
         let key = ObjectKey::new(within, metadata::name(&object));
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
-        match core.store.write(write).await {
+        match core.write(kind, write).await {
             Ok(stored) => {
                 if info.namespaced {
                     namespace::after_creation(core, &stored.key.namespace).await?;
@@ -86,14 +105,14 @@ pub async fn create(
             }
             Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
 }
 
 /// The object belongs where the path says.
-fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
+pub fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     // A cluster-scoped object just loses a namespace somebody gave it.
     if namespaced && !own.is_empty() && own != namespace {
@@ -105,16 +124,23 @@ fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), St
     Ok(())
 }
 
-/// Admission, metadata and the rules of the kind.
+/// The record, admission, metadata and the rules of the kind.
 fn prepare(
     core: &Core,
     kind: &dyn Kind,
     namespace: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Value, Status> {
     let info = kind.info();
     let now = core.clock.now();
+    let sent = ownership::detach(&mut object);
+    // Before admission: what the server adds is nobody's.
+    let record = match tracking {
+        Tracking::Compare => ownership::track(kind, "", actor, (&Value::Null, &object), sent, now),
+        Tracking::Done => sent,
+    };
     let name = metadata::name(&object).to_owned();
     let request = AdmissionRequest {
         operation: Operation::Create,
@@ -133,9 +159,12 @@ fn prepare(
     let prepared = kind.prepare_create(object, now).map_err(Status::internal)?;
     let mut errors = metadata::validate(&prepared.object, kind);
     errors.extend(prepared.errors);
+    errors.extend(ownership::errors(&record));
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }
     core.validate(&request, &prepared.object)?;
-    Ok(prepared.object)
+    let mut object = prepared.object;
+    ownership::attach(&mut object, record);
+    Ok(object)
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::update::change;
-use super::{Actor, Call, Outcome, Reply, delete, input};
+use super::{Actor, Call, Outcome, Reply, delete, input, other};
 use crate::admission::Lister;
 use crate::core::Core;
 use crate::http::query::Query;
@@ -40,7 +40,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     if body["apiVersion"] == "policy/v1beta1" {
         body["apiVersion"] = "policy/v1".into();
     }
-    let eviction = input::decode_other(call, body, "policy/v1", "Eviction")?.object;
+    let eviction = other::decode(call, body, "policy/v1", "Eviction")?.object;
     if metadata::name(&eviction) != call.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
@@ -119,8 +119,7 @@ impl Eviction<'_> {
                 options["preconditions"]["resourceVersion"] = metadata::text(&told, "resourceVersion").into();
             }
         }
-        let options =
-            delete::Options::deserialize(options).map_err(|error| Status::bad_request(error.to_string()))?;
+        let options = delete::embedded(&options)?;
         let actor = Actor::of(self.call)?;
         delete::delete(self.core, self.call.kind.as_ref(), &self.call.key(), &options, &actor).await.map(drop)
     }

@@ -1,6 +1,7 @@
 //! The verbs. They know no kind, with few exceptions: `binding` and `eviction` of pods, and namespaces.
 
 mod actor;
+mod apply;
 mod binding;
 mod create;
 mod delete;
@@ -8,7 +9,11 @@ mod eviction;
 mod get;
 mod input;
 mod list;
+mod list_options;
 mod namespace;
+mod options;
+mod other;
+mod ownership;
 mod patch;
 mod scale;
 mod update;
@@ -21,9 +26,10 @@ use bowline_api::ObjectKey;
 use bytes::Bytes;
 use futures::Stream;
 use http::{Method, StatusCode};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::User;
+use crate::auth::{Attributes, ResourceAttributes, User, review, token};
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
@@ -33,7 +39,9 @@ use crate::status::Status;
 use crate::store::Stored;
 
 pub use actor::Actor;
-pub use create::ensure;
+pub use create::{ensure, place};
+pub use delete::remove_all;
+pub use input::parse as parse_body;
 pub use namespace::resume;
 
 /// One request for a resource.
@@ -107,6 +115,22 @@ impl Call {
         self.name.as_deref().unwrap_or_default()
     }
 
+    /// Refuses what the user may not do with the object of the call beside what the request itself asks for.
+    pub fn may(&self, core: &Core, verb: &str) -> Result<(), Status> {
+        let info = self.info();
+        let asked = Attributes::Resource(ResourceAttributes {
+            verb: verb.into(),
+            group: info.group.clone().into_owned(),
+            version: info.version.clone().into_owned(),
+            resource: info.names.plural.clone().into_owned(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.name.clone().unwrap_or_default(),
+            ..ResourceAttributes::default()
+        });
+        let decision = core.access.authorizer().decide(&self.user, &asked);
+        if decision.allowed { Ok(()) } else { Err(asked.forbidden(&self.user, &decision.reason)) }
+    }
+
     fn not_found(&self) -> Status {
         Status::not_found(self.info().resource(), self.name())
     }
@@ -122,6 +146,12 @@ impl Reply {
     }
 }
 
+/// The object in the body of a call, and what to warn of.
+pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
+    let input = input::body(call)?;
+    Ok((input.object, input.warnings))
+}
+
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
     let deprecation = kinds::warnings::deprecation(call.info().resource());
@@ -131,12 +161,17 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
 }
 
 async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    if list::wants_latest(method, &call) {
+        core.store.fresh().await.map_err(Status::store)?;
+    }
     let info = call.info();
     // A path with a namespace for a kind without one, or a name without the namespace it needs.
     let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
     let part = match call.subresource.as_deref() {
         _ if misplaced => return Err(Status::no_such_resource()),
+        None if review::applies(info) => return review::run(core, method, &call),
         None => Part::Main,
+        Some("token") if token::applies(info) => return token::run(core, method, &call),
         Some("status") if info.status => Part::Status,
         Some("binding") if binding::applies(info) => {
             return match *method {
@@ -153,7 +188,9 @@ async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply
         Some("scale") if info.scale.is_some() => return scale::run(core, method, &call).await,
         Some(name) => {
             let own = info.subresources.iter().any(|sub| sub.name == name);
-            Part::named(name).filter(|_| own).ok_or_else(Status::no_such_resource)?
+            let part = Part::named(name).filter(|_| own);
+            let custom = call.kind.custom().is_some();
+            part.ok_or_else(|| if custom { call.not_found() } else { Status::no_such_resource() })?
         }
     };
     let everywhere = info.namespaced && call.namespace.is_none();
@@ -165,7 +202,9 @@ async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

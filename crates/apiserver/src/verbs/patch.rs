@@ -6,35 +6,42 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
+use super::options::{self, Verb};
 use super::update::change;
-use super::{Call, Reply};
+use super::{Call, Reply, apply};
 use crate::core::Core;
-use crate::metadata;
-use crate::patch::{MEDIA_TYPES, Patch};
+use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, STRATEGIC, Sent};
 use crate::registry::Part;
 use crate::status::Status;
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
-    let unsupported = || Status::unsupported_media_type(&MEDIA_TYPES);
-    if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
-        return Err(unsupported());
+    let custom = call.kind.custom().is_some();
+    if custom && call.content_type == STRATEGIC {
+        let accepted: Vec<&str> = MEDIA_TYPES.into_iter().filter(|media| *media != STRATEGIC).collect();
+        return Err(Status::unsupported_media_type(&accepted));
     }
-    let body = crate::http::body::parse(&call.body)?;
-    let patch = Patch::new(&call.content_type, body).ok_or_else(unsupported)?;
-    apply(core, call, part, &patch).await
+    if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
+        return Err(Status::unsupported_patch());
+    }
+    options::check(call, Verb::Patch)?;
+    if call.content_type == APPLY {
+        return apply::run(core, call, part).await;
+    }
+    let sent = patch::read(&call.content_type, &call.body)?;
+    patched(core, call, part, &sent).await
 }
 
-async fn apply(core: &Core, call: &Call, part: Part, patch: &Patch) -> Result<Reply, Status> {
+async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Reply, Status> {
     let mut warnings = Vec::new();
+    let source = match &sent.patch {
+        Patch::Strategic(patch) => Source::Strategic(patch),
+        Patch::Json(_) | Patch::Merge(_) => Source::Patch,
+    };
     let make = |old: &Value| {
-        let patched = patch.apply(old)?;
-        let input: Input = input::decode(call, patched, Source::Patch)?;
-        // A patch may name the version it was made for.
-        if metadata::text(&input.object, "resourceVersion") != metadata::text(old, "resourceVersion")
-            && metadata::version(&input.object)?.is_some()
-        {
-            return Err(Status::modified(call.info().resource(), call.name()));
-        }
+        let patched = sent.patch.apply(old)?;
+        let input: Input = input::decode(call, patched, &source, &sent.notes)?;
+        input::check_place(call, &input.object)?;
+        input::check_version(call, &input.object, old)?;
         warnings = input.warnings;
         Ok(input.object)
     };

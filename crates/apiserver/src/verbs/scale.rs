@@ -7,14 +7,14 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::input::{self, Input};
-use super::update::{change, check_place};
-use super::{Call, Outcome, Reply, list};
+use super::update::change;
+use super::{Call, Outcome, Reply, list, other};
 use crate::core::Core;
 use crate::field::Invalid;
 use crate::kinds::check;
 use crate::kinds::check::selectors;
 use crate::metadata;
-use crate::patch::{MEDIA_TYPES, Patch};
+use crate::patch;
 use crate::registry::{Part, Scale, Text};
 use crate::status::Status;
 
@@ -32,16 +32,16 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply
             Ok(answer(paths, &object.value(), Vec::new()))
         }
         Method::PUT => replace(core, call, paths).await,
-        Method::PATCH => patch(core, call, paths).await,
+        Method::PATCH => patched(core, call, paths).await,
         _ => Err(Status::method_not_allowed()),
     }
 }
 
 async fn replace(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Status> {
-    let mut body = input::parse(call)?;
+    let body = input::parse(call)?;
     // Upstream first looks for the name, whatever else is wrong.
-    check_place(call, &mut body)?;
-    let Input { object: scale, warnings } = input::decode_other(call, body, API_VERSION, KIND)?;
+    input::check_place(call, &body)?;
+    let Input { object: scale, warnings } = other::decode(call, body, API_VERSION, KIND)?;
     let version = metadata::version(&scale)?;
     let json = change(core, call, Part::Main, version, |old| {
         let (own, found) = (metadata::text(&scale, "uid"), metadata::text(old, "uid"));
@@ -55,17 +55,12 @@ async fn replace(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Statu
     changed(paths, &json, warnings)
 }
 
-async fn patch(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Status> {
-    let unsupported = || Status::unsupported_media_type(&MEDIA_TYPES);
-    if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
-        return Err(unsupported());
-    }
-    let body = crate::http::body::parse(&call.body)?;
-    let patch = Patch::new(&call.content_type, body).ok_or_else(unsupported)?;
+async fn patched(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Status> {
+    let patch = patch::read(&call.content_type, &call.body)?.patch;
     let mut warnings = Vec::new();
     let json = change(core, call, Part::Main, None, |old| {
         let patched = patch.apply(&scale_of(paths, old))?;
-        let scale = input::decode_other(call, patched, API_VERSION, KIND)?;
+        let scale = other::decode(call, patched, API_VERSION, KIND)?;
         let wanted = metadata::version(&scale.object)?;
         if wanted.is_some() && wanted != metadata::version(old)? {
             return Err(Status::modified(call.info().resource(), call.name()));

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
+use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
-use super::list::{wait_for, wanted_version};
-use super::{Call, Outcome, Reply};
+use super::list::{version, wait_for};
+use super::{Call, Outcome, Reply, list_options};
 use crate::core::Core;
 use crate::output::events::Encoder;
+use crate::registry::seen;
 use crate::selector::Selector;
 use crate::status::Status;
 use crate::store::{Event, EventKind, Stored, Watcher};
@@ -34,15 +37,20 @@ struct Watch {
     known: u64,
     end: Instant,
     ended: bool,
+    /// The kind itself is gone.
+    gone: CancellationToken,
 }
 
 pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
     let kind = call.kind.as_ref();
     let selector = Selector::parse(call.query.get("labelSelector"), call.query.get("fieldSelector"), kind)?;
-    let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    list_options::check_watch(&call.query)?;
+    let seconds = call.query.count("timeoutSeconds")?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
-    let version = wanted_version(&call)?;
-    let initial = initial_events(&call, version)?;
+    // Upstream tells its clients of this one as if it were its own fault.
+    let wrong = |why: String| Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
+    let version = version(&call).map_err(wrong)?;
+    let initial = initial_events(&call, version);
     if let Some(version) = version {
         wait_for(core, version).await?;
     }
@@ -60,6 +68,7 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
         known: version.unwrap_or(0),
         end,
         ended: false,
+        gone: call.kind.custom().map(|custom| custom.gone.clone()).unwrap_or_default(),
         call,
     };
     match initial {
@@ -86,18 +95,13 @@ enum Initial {
     State { mark_end: bool },
 }
 
-fn initial_events(call: &Call, version: Option<u64>) -> Result<Initial, Status> {
+fn initial_events(call: &Call, version: Option<u64>) -> Initial {
     let asked = call.query.has("sendInitialEvents").then(|| call.query.flag("sendInitialEvents"));
-    if asked.is_some() && call.query.get("resourceVersionMatch") != "NotOlderThan" {
-        return Err(Status::bad_request(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ));
-    }
-    Ok(match (asked, version) {
+    match (asked, version) {
         (Some(true), _) => Initial::State { mark_end: call.query.flag("allowWatchBookmarks") },
         (None, None) => Initial::State { mark_end: false },
         (_, after) => Initial::Nothing(after),
-    })
+    }
 }
 
 fn expired(gone: crate::store::Gone) -> Status {
@@ -107,15 +111,15 @@ fn expired(gone: crate::store::Gone) -> Status {
 impl Watch {
     /// The current state as events, and a watcher for what comes after it.
     fn begin_with_state(&mut self, mark_end: bool) -> Result<(), Status> {
-        let (table, namespace) = (&self.call.info().table, self.call.namespace.as_deref());
-        let page =
-            self.core.store.page(table, namespace, None, None, usize::MAX).map_err(Status::internal)?;
+        let kind = self.call.kind.as_ref();
+        let (table, namespace) = (&kind.info().table, self.call.namespace.as_deref());
+        let page = self.core.page(kind, namespace, None, None, usize::MAX).map_err(Status::internal)?;
         self.watcher = self.core.store.watch(table, page.version).map_err(Status::internal)?;
         self.known = page.version;
         let now = self.core.clock.now();
         let mut out = Vec::new();
         for object in &page.objects {
-            if self.selector.matches(object, self.call.kind.as_ref()) {
+            if self.selector.matches(object, kind) {
                 out.extend_from_slice(&self.encoder.event(EventKind::Added, object, now));
             }
         }
@@ -154,6 +158,8 @@ impl Watch {
                     }
                     Err(gone) => self.fail(&expired(gone)),
                 },
+                // After the events, so that the last ones are seen.
+                () = self.gone.cancelled() => return None,
                 () = sleep_until(timer) => match self.bookmark.take() {
                     None => return None,
                     // A client that knows the latest version needs no bookmark.
@@ -186,14 +192,15 @@ impl Watch {
         }
         let (selector, kind) = (&self.selector, self.call.kind.as_ref());
         let matches = |object: &Stored| selector.matches(object, kind);
-        let before = event.previous.as_ref().filter(|object| matches(object));
-        let after = event.kind != EventKind::Deleted && matches(&event.object);
+        let object = seen(kind, &event.object);
+        let before = event.previous.as_ref().map(|old| seen(kind, old)).filter(|old| matches(old));
+        let after = event.kind != EventKind::Deleted && matches(&object);
         match (before, after) {
             (None, false) => None,
-            (None, true) => Some(self.encoder.event(EventKind::Added, &event.object, now)),
-            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &event.object, now)),
+            (None, true) => Some(self.encoder.event(EventKind::Added, &object, now)),
+            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &object, now)),
             (Some(_), false) if event.kind == EventKind::Deleted => {
-                Some(self.encoder.event(EventKind::Deleted, &event.object, now))
+                Some(self.encoder.event(EventKind::Deleted, &object, now))
             }
             // It left: its old state, under the version of the change.
             (Some(old), false) => {

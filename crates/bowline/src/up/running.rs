@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
 use super::{Config, bootstrap, preflight};
-use crate::apiserver::{self, Place, Serving};
+use crate::apiserver::{self, Serving};
 
 /// How long containers and unmounts may take after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -37,16 +37,20 @@ impl Running {
         preflight::check(&host)?;
         let listener = preflight::bind(config.listen).await?;
 
-        let server =
-            apiserver::server(apiserver::open(Place::Directory(config.store())).await?, &host).await?;
+        let address = listener.local_addr().context("read the API server's address")?;
+        let store = config.keeping.open(Some(&config.store()), &host).await?;
+        let settings = apiserver::access::defaults(&config.data_dir, address)?;
+        let server = apiserver::server(store, &host, settings).await?;
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
             server.clone(),
             listener,
             &config.data_dir,
+            None,
             &config.kubeconfig(),
             server_stop.clone(),
-        )?;
+        )
+        .await?;
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
@@ -57,6 +61,7 @@ impl Running {
             kubelet_dir: config.kubelet_dir.clone(),
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+            root_ca: Some(serving.authority.clone()),
         };
         let roles = Embedded::start(&ports, settings).await?;
         let running = Self {

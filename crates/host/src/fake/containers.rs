@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::tree::FsId;
 use super::{FakeHost, World};
 use crate::Clock;
-use crate::containers::{ContainerSpec, Containers, Exit, State};
+use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Session, State};
 use crate::kernel::{KernelError, Result};
 
 /// As the real door reports a container that never ran.
@@ -108,6 +108,11 @@ impl Containers for FakeHost {
             world.end_container(id, START_ERROR + signal, None, now);
         }
         Ok(())
+    }
+
+    /// There are no programs on the fake machine.
+    async fn exec(&self, id: &str, _spec: &ExecSpec) -> Result<Session> {
+        Err(KernelError::errno(format!("run a program in container `{id}`"), Errno::ENOSYS as i32))
     }
 
     async fn remove(&self, id: &str) -> Result<()> {

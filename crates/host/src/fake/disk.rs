@@ -9,13 +9,36 @@ use nix::errno::Errno;
 use super::file::BLOCK;
 use super::tree::{FsId, Node};
 use super::{FakeHost, blocks};
-use crate::disk::{Disk, Extent, Kind, Lock, Owner, Space, is_unfinished};
+use crate::disk::{Disk, Extent, Growing, Kind, Lock, Owner, Space, is_unfinished};
 
 /// Larger sparse files cannot be read whole: a test that tries has lost its way.
 const READ_MAX: u64 = 64 << 20;
 
 /// As mkfs.ext4 counts them.
 const BYTES_PER_INODE: u64 = 16 << 10;
+
+/// Nothing on the fake machine appends to files.
+struct FakeGrowing(Vec<u8>);
+
+#[async_trait]
+impl Growing for FakeGrowing {
+    async fn length(&mut self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    async fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        let rest = self.0.iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
+        Ok(rest.take(max).copied().collect())
+    }
+
+    async fn changed(&mut self) -> io::Result<()> {
+        std::future::pending().await
+    }
+
+    async fn replaced(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+}
 
 #[async_trait]
 impl Disk for FakeHost {
@@ -27,6 +50,10 @@ impl Disk for FakeHost {
             return Err(Errno::EFBIG.into());
         }
         Ok(file.whole())
+    }
+
+    async fn open_growing(&self, path: &Path) -> io::Result<Box<dyn Growing>> {
+        Ok(Box::new(FakeGrowing(self.read(path).await?)))
     }
 
     async fn write_atomic(&self, path: &Path, content: &[u8], _mode: u32) -> io::Result<()> {

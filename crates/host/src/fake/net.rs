@@ -129,6 +129,12 @@ impl Net for FakeHost {
         Ok((address, Box::new(FakeListener(receiver))))
     }
 
+    async fn connect_tcp(&self, address: &str) -> io::Result<BoxStream> {
+        let address: SocketAddr =
+            address.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        FakeHost::connect_tcp(self, address).await
+    }
+
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {
         self.create_dir_all(dir, DIR_MODE).await?;
         let (sender, receiver) = mpsc::channel(WATCH_BUFFER);

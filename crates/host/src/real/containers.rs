@@ -16,8 +16,8 @@ use tokio::process::{Child, Command};
 
 use super::record::Record;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
-use super::{blocking, raw};
-use crate::containers::{ContainerSpec, Containers, Exit, State};
+use super::{blocking, exec, raw};
+use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Session, State};
 use crate::kernel::{KernelError, Result};
 
 /// A shim of an earlier life of this process may still be setting up. Looked at again after this, at most
@@ -143,6 +143,16 @@ impl Containers for RealContainers {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(errno) => Err(KernelError::errno(what, errno.raw_os_error())),
         }
+    }
+
+    async fn exec(&self, id: &str, spec: &ExecSpec) -> Result<Session> {
+        let what = format!("run {:?} in container `{id}`", spec.argv.first().map_or("", String::as_str));
+        let record = self.record(id)?;
+        match self.read_state(&what, &record).await? {
+            Some(State::Running { .. }) => {}
+            Some(State::Exited { .. }) | None => return Err(KernelError::errno(what, libc::ESRCH)),
+        }
+        exec::start(&self.shim, record.dir(), spec).map_err(|e| KernelError::io(what, &e))
     }
 
     async fn remove(&self, id: &str) -> Result<()> {

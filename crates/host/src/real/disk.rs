@@ -11,8 +11,8 @@ use rustix::fs::SeekFrom as Sparse;
 use rustix::io::Errno;
 
 use super::replace::{Replacer, sync_parent};
-use super::{blocking, changed, extents, group, labels, lock, owned, trees};
-use crate::disk::{Disk, Extent, Kind, Lock, Owner, Space, is_unfinished};
+use super::{blocking, changed, extents, group, growing, labels, lock, owned, trees};
+use crate::disk::{Disk, Extent, Growing, Kind, Lock, Owner, Space, is_unfinished};
 
 /// Images and mount points of single files: nobody but the owner.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -206,6 +206,10 @@ async fn with<T: Send + 'static>(
 impl Disk for RealDisk {
     async fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         with(path, fs::read).await
+    }
+
+    async fn open_growing(&self, path: &Path) -> io::Result<Box<dyn Growing>> {
+        Ok(Box::new(growing::RealGrowing::open(path).await?))
     }
 
     async fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {

@@ -3,11 +3,10 @@
 //! It stays process 1, because the kernel does not deliver SIGTERM to a process 1 that has no handler for it:
 //! it waits for signals and passes them on. When it ends, the kernel ends everything else in the container.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
@@ -25,8 +24,7 @@ use crate::kernel::KernelError;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const DEFAULT_HOME: &str = "/root";
-const LOG_MODE: u32 = 0o640;
-const UMASK: u32 = 0o022;
+pub(super) const UMASK: u32 = 0o022;
 /// One more than the highest capability any kernel knows today.
 const CAPABILITIES: u32 = 64;
 
@@ -64,7 +62,6 @@ fn start(record: &Record) -> Result<Child, String> {
         .map_err(|e| text("tie init to its shim", &e.into()))?;
     let spec = record.spec().map_err(|e| text("read the container's spec", &e))?;
     let spec = spec.ok_or("read the container's spec: no such file")?;
-    let log = open_log(&spec.log).map_err(|e| text(&format!("open log `{}`", spec.log.display()), &e))?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS)
         .map_err(|e| text("create namespaces", &e.into()))?;
     rustix::system::sethostname(spec.hostname.as_bytes())
@@ -72,18 +69,11 @@ fn start(record: &Record) -> Result<Child, String> {
     rootfs::build(record.dir(), &spec).map_err(|KernelError { what, why, .. }| format!("{what}: {why}"))?;
     drop_capabilities().map_err(|e| text("drop capabilities", &e))?;
     rustix::process::umask(Mode::from_raw_mode(UMASK));
-    spawn(&spec, &log)
-}
-
-fn open_log(path: &Path) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
-    }
-    OpenOptions::new().append(true).create(true).mode(LOG_MODE).open(path)
+    spawn(&spec)
 }
 
 /// Takes from the bounding set, which limits what the program gets, but leaves init its own.
-fn drop_capabilities() -> io::Result<()> {
+pub(super) fn drop_capabilities() -> io::Result<()> {
     for bit in 0..CAPABILITIES {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         if KEPT.contains(capability) {
@@ -98,19 +88,28 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-fn spawn(spec: &ContainerSpec, log: &File) -> Result<Child, String> {
-    let (program, args) = spec.argv.split_first().ok_or("the container has no command")?;
+/// A program as the container's spec has it: its directory, and nothing of our environment.
+pub(super) fn program(spec: &ContainerSpec, argv: &[String]) -> Result<Command, String> {
+    let (program, args) = argv.split_first().ok_or("the container has no command")?;
     let dir = spec.working_dir.as_deref().unwrap_or(Path::new("/"));
     if !dir.is_dir() {
         return Err(format!("working directory `{}`: no such directory", dir.display()));
     }
-    let output = || log.try_clone().map_err(|e| text("open log", &e));
     let mut command = Command::new(program);
-    command.args(args).current_dir(dir).stdout(output()?).stderr(output()?);
+    command.args(args).current_dir(dir);
     command.env_clear().env("PATH", DEFAULT_PATH).env("HOME", DEFAULT_HOME).env("HOSTNAME", &spec.hostname);
     command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+    Ok(command)
+}
+
+fn spawn(spec: &ContainerSpec) -> Result<Child, String> {
+    let mut command = program(spec, &spec.argv)?;
+    // The shim gave us the program's two pipes in these places.
+    let pipe = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|e| text("hand on a pipe", &e));
+    command.stdin(Stdio::null()).stdout(pipe(io::stdin().as_fd())?).stderr(pipe(io::stderr().as_fd())?);
     SigSet::empty().thread_set_mask().map_err(|e| text("unblock signals", &e.into()))?;
-    command.spawn().map_err(|e| text(&format!("exec {program:?}"), &e))
+    let name = spec.argv.first().map(String::as_str).unwrap_or_default();
+    command.spawn().map_err(|e| text(&format!("exec {name:?}"), &e))
 }
 
 /// Waits for the program, passing signals on to it and burying orphans meanwhile.
@@ -160,7 +159,7 @@ fn tell(message: &Message) -> io::Result<()> {
     io::stdout().flush()
 }
 
-fn text(what: &str, error: &io::Error) -> String {
+pub(super) fn text(what: &str, error: &io::Error) -> String {
     let KernelError { what, why, .. } = KernelError::io(what, error);
     format!("{what}: {why}")
 }

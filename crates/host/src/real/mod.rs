@@ -1,24 +1,29 @@
 //! The real world: Linux 5.12 or later (mount_setattr), as root.
 //!
-//! [`host`] opens every door; [`shim`] holds the two hidden subcommands that containers run in.
+//! [`host`] opens every door; [`shim`] holds the hidden subcommands that containers run in.
 
 mod activity;
 mod alone;
+mod attend;
 mod changed;
 mod clock;
 mod containers;
 mod devices;
 mod disk;
+mod enter;
+mod exec;
 mod ext4;
 mod extents;
 mod filesystems;
 mod formatting;
 mod freezing;
 mod group;
+mod growing;
 mod init;
 mod kernel;
 mod labels;
 mod lock;
+mod logs;
 mod lookup;
 mod loops;
 mod machine;
@@ -35,6 +40,8 @@ mod replace;
 mod rootfs;
 pub mod shim;
 mod skeleton;
+mod space;
+mod terminal;
 mod tools;
 mod trees;
 mod watch;
@@ -44,6 +51,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use machine::{hostname, is_root};
+pub use space::{allocated_bytes, data_end, free_bytes};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};
@@ -54,7 +62,7 @@ use crate::kernel::{KernelError, Result};
 pub struct RealConfig {
     /// Records of containers live below it.
     pub state_dir: PathBuf,
-    /// The program with the subcommands `container-shim` and `container-init`; this one by default.
+    /// The program with the `container-…` subcommands of [`shim`]; this one by default.
     pub shim: Option<PathBuf>,
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use rustix::fs::{CWD, RenameFlags};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::watch;
@@ -93,6 +93,13 @@ impl Net for RealNet {
     async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)> {
         let listener = TcpListener::bind(address).await?;
         Ok((listener.local_addr()?, Box::new(RealTcpListener(listener))))
+    }
+
+    async fn connect_tcp(&self, address: &str) -> io::Result<BoxStream> {
+        let stream = TcpStream::connect(address).await?;
+        // Small answers must not wait for each other.
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream))
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {

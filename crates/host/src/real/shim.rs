@@ -1,27 +1,37 @@
 //! The process that stays with a container: parent of its init, and keeper of its record.
 //!
 //! It has no runtime and no threads, and is not disturbed by the death of whoever started it. Its standard
-//! output is a pipe to the starter, closed when the record says how the start went.
+//! output is a pipe to the starter, closed when the record says how the start went. What the program writes
+//! comes through pipes, and goes into the log.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use jiff::Timestamp;
 use nix::sched::{CloneFlags, unshare};
 use serde::{Deserialize, Serialize};
 
+use super::attend::Attendant;
+pub use super::enter::{enter_main, exec_main};
 pub use super::init::init_main;
+use super::logs::Log;
 use super::process::Process;
 use super::record::{Record, Running, killed};
 use crate::containers::Exit;
+use crate::kernel::KernelError;
 
 /// Subcommand of the program that runs [`shim_main`].
 pub const SHIM_SUBCOMMAND: &str = "container-shim";
 /// Subcommand of the program that runs [`init_main`].
 pub const INIT_SUBCOMMAND: &str = "container-init";
+
+/// Subcommand of the program that runs [`exec_main`].
+pub const EXEC_SUBCOMMAND: &str = "container-exec";
+/// Subcommand of the program that runs [`enter_main`].
+pub const ENTER_SUBCOMMAND: &str = "container-enter";
 
 /// Exit code of a shim that found another one at work.
 pub(super) const LOCKED: i32 = 75;
@@ -63,33 +73,52 @@ fn run(record: &Record) -> io::Result<i32> {
     if record.running()?.is_some() {
         return record.set_exit(&killed()).map(|()| 0);
     }
+    let spec = record.spec()?.ok_or(io::ErrorKind::NotFound)?;
+    let log = match Log::open(&spec.log) {
+        Ok(log) => log,
+        Err(error) => {
+            let KernelError { what, why, .. } =
+                KernelError::io(format!("open log `{}`", spec.log.display()), &error);
+            return record.set_exit(&failed(format!("{what}: {why}"))).map(|()| 0);
+        }
+    };
     // Only the process identifiers: this shim stays in the host's mounts, its init leaves them.
     unshare(CloneFlags::CLONE_NEWPID)?;
+    let (stdout, program_stdout) = io::pipe()?;
+    let (stderr, program_stderr) = io::pipe()?;
+    // Init hands these on to the program; its own standard output is for its reports.
     let mut init = Command::new(std::env::current_exe()?)
         .arg(INIT_SUBCOMMAND)
         .arg(record.dir())
-        .stdin(Stdio::null())
+        .stdin(program_stdout)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(program_stderr)
         .spawn()?;
     // Read now: an init that has ended has no start time any more.
     let process = Process::with_pid(init.id());
-    let exit = attend(record, &mut init, process)?;
+    let reports = init.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let exit = attend(record, &mut init, process, Attendant::new(reports, stdout, stderr, log))?;
     record.set_exit(&exit)?;
     Ok(0)
 }
 
-fn attend(record: &Record, init: &mut Child, process: Option<Process>) -> io::Result<Exit> {
-    let mut messages = BufReader::new(init.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
-    let mut last = next(&mut messages)?;
-    if let Some(Message::Started) = last {
-        if let (Some(shim), Some(init)) = (Process::this(), process) {
+fn attend(
+    record: &Record,
+    init: &mut Child,
+    process: Option<Process>,
+    mut attendant: Attendant,
+) -> io::Result<Exit> {
+    let mut last = None;
+    attendant.listen(|report| {
+        if let (Message::Started, Some(shim), Some(init)) = (&report, Process::this(), process.clone()) {
             record.set_running(&Running { shim, init, started_at: Timestamp::now() })?;
             release_starter()?;
         }
-        last = next(&mut messages)?;
-    }
+        last = Some(report);
+        Ok(())
+    })?;
     let status = init.wait()?;
+    attendant.finish()?;
     Ok(match last {
         Some(Message::Failed(error)) => failed(error),
         Some(Message::Ended { code, signal }) => ended(code, signal),
@@ -99,14 +128,6 @@ fn attend(record: &Record, init: &mut Child, process: Option<Process>) -> io::Re
             None => failed(format!("container init ended with {status}")),
         },
     })
-}
-
-fn next(messages: &mut BufReader<ChildStdout>) -> io::Result<Option<Message>> {
-    let mut line = String::new();
-    match messages.read_line(&mut line)? {
-        0 => Ok(None),
-        _ => Ok(Some(serde_json::from_str(&line)?)),
-    }
 }
 
 /// Closes the pipe to the starter: the record is complete.

@@ -67,8 +67,14 @@ impl World {
         }
     }
 
+    /// What the container wrote, without what the log adds.
     pub fn log(&self, spec: &ContainerSpec) -> String {
-        std::fs::read_to_string(&spec.log).unwrap()
+        let text = |entry: &str| match entry.splitn(4, ' ').collect::<Vec<_>>()[..] {
+            [_, "stdout" | "stderr", "F", line] => format!("{line}\n"),
+            [_, "stdout" | "stderr", "P", part] => part.to_owned(),
+            _ => panic!("not an entry of a log: {entry:?}"),
+        };
+        std::fs::read_to_string(&spec.log).unwrap_or_default().lines().map(text).collect()
     }
 }
 

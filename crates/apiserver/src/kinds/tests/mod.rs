@@ -7,6 +7,7 @@ mod configmap;
 mod csidriver;
 mod csinode;
 mod event;
+mod event_v1;
 mod jobs;
 mod lease;
 mod names;
@@ -53,7 +54,7 @@ pub type Table<'a> = &'a [(&'a str, Value, &'a [&'a str])];
 
 /// The base with a merge patch on top; null removes.
 pub fn patched(base: &Value, patch: &Value) -> Value {
-    Patch::new("application/merge-patch+json", patch.clone()).unwrap().apply(base).unwrap()
+    Patch::Merge(patch.clone()).apply(base).unwrap()
 }
 
 fn parsed<R: Rules>(object: &Value) -> R::Object {
@@ -89,7 +90,9 @@ pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
     let mut object = parsed::<R>(object);
     R::prepare_create(&mut object, now());
-    R::validate_new(&object)
+    let mut errors = R::validate_new(&object);
+    errors.extend(R::validate_create(&object));
+    errors
 }
 
 pub fn update_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {

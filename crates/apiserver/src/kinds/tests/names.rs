@@ -49,16 +49,24 @@ fn every_kind_as_upstream_has_it() {
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
         "v1 services service Service svc all namespaced status put-creates replies-object",
+        "apiextensions.k8s.io/v1 customresourcedefinitions customresourcedefinition CustomResourceDefinition crd,crds api-extensions status needs-version generation replies-object",
         "apps/v1 controllerrevisions controllerrevision ControllerRevision namespaced",
         "apps/v1 daemonsets daemonset DaemonSet ds all namespaced status generation",
         "apps/v1 deployments deployment Deployment deploy all namespaced status generation",
         "apps/v1 replicasets replicaset ReplicaSet rs all namespaced status generation",
         "apps/v1 statefulsets statefulset StatefulSet sts all namespaced status generation",
+        "authentication.k8s.io/v1 selfsubjectreviews selfsubjectreview SelfSubjectReview",
+        "authentication.k8s.io/v1 tokenreviews tokenreview TokenReview",
+        "authorization.k8s.io/v1 localsubjectaccessreviews localsubjectaccessreview LocalSubjectAccessReview namespaced",
+        "authorization.k8s.io/v1 selfsubjectaccessreviews selfsubjectaccessreview SelfSubjectAccessReview",
+        "authorization.k8s.io/v1 selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview",
+        "authorization.k8s.io/v1 subjectaccessreviews subjectaccessreview SubjectAccessReview",
         "autoscaling/v2 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler hpa all namespaced status",
         "batch/v1 cronjobs cronjob CronJob cj all namespaced status generation",
         "batch/v1 jobs job Job all namespaced status generation",
         "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
         "discovery.k8s.io/v1 endpointslices endpointslice EndpointSlice namespaced generation",
+        "events.k8s.io/v1 events event Event ev namespaced put-creates",
         "node.k8s.io/v1 runtimeclasses runtimeclass RuntimeClass needs-version put-creates",
         "policy/v1 poddisruptionbudgets poddisruptionbudget PodDisruptionBudget pdb namespaced status needs-version generation",
         "rbac.authorization.k8s.io/v1 clusterrolebindings clusterrolebinding ClusterRoleBinding put-creates",
@@ -78,7 +86,7 @@ fn every_kind_as_upstream_has_it() {
         "storage.k8s.io/v1 volumeattributesclasses volumeattributesclass VolumeAttributesClass vac replies-object",
     ];
     assert_eq!(shown, want);
-    assert_eq!(registry.admission().len(), 7);
+    assert_eq!(registry.admission().len(), 9);
 }
 
 fn reply(reply: DeleteReply) -> &'static str {

@@ -10,7 +10,7 @@ async fn answers_and_preconditions() {
     let wrong = delete(&server, &path, Some(json!({"preconditions": {"uid": "other"}}))).await;
     assert_eq!(wrong.code, 409);
     assert!(wrong.body["message"].as_str().unwrap().starts_with(
-        r#"Operation cannot be fulfilled on  "a": the UID in the precondition (other) does not match the UID in record ("#
+        r#"Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record ("#
     ));
     let stale = json!({"preconditions": {"resourceVersion": "1"}});
     assert_eq!(delete(&server, &path, Some(stale)).await.code, 409);

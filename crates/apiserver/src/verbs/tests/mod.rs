@@ -1,9 +1,14 @@
 //! The verbs through the service, as a client sees them.
 
+mod apply;
+mod bodies;
 mod deletes;
 mod eviction;
 mod parts;
+mod patches;
+mod propagation;
 mod reads;
 mod scale;
+mod views;
 mod watches;
 mod writes;

@@ -53,3 +53,9 @@ pub(in crate::real) async fn process_end(process: OwnedFd) -> io::Result<()> {
     let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }?;
     process.readable().await.map(drop)
 }
+
+/// Readiness of any open file that the kernel can watch, such as the outer end of a terminal.
+pub(in crate::real) fn watched(file: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: as above.
+    unsafe { AsyncFd::register(file) }.map_err(Into::into)
+}

@@ -1,0 +1,90 @@
+//! Owner references: what an object may say of its owners.
+
+use serde_json::Value;
+
+use crate::field::{Invalid, Reason};
+
+const FIELD: &str = "metadata.ownerReferences";
+/// In upstream's order, which shows in texts.
+const FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+
+pub fn owner_errors(owners: &Value) -> Vec<Invalid> {
+    let owners = owners.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut errors: Vec<Invalid> = owners.iter().flat_map(errors_of_one).collect();
+    let name = |owner: &Value| format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+    let mut controllers = owners.iter().filter(|owner| owner["controller"] == true).map(name);
+    let first = controllers.next().unwrap_or_default();
+    for other in controllers {
+        let shown: Vec<String> = owners.iter().map(shown).collect();
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {other}"
+        );
+        errors.push(invalid(&format!("[{}]", shown.join(",")), &why));
+    }
+    errors
+}
+
+fn errors_of_one(owner: &Value) -> Vec<Invalid> {
+    let mut errors = Vec::new();
+    let mut empty = |field: &str, value: &str, why: &str| {
+        errors.push(Invalid::invalid(format!("{FIELD}.{field}"), value, why));
+    };
+    let api_version = text(owner, "apiVersion");
+    if version(api_version).is_empty() {
+        empty("apiVersion", api_version, "version must not be empty");
+    }
+    for field in ["kind", "name", "uid"] {
+        if text(owner, field).is_empty() {
+            empty(field, "", "must not be empty");
+        }
+    }
+    if (api_version, text(owner, "kind")) == ("v1", "Event") {
+        errors.push(invalid(&shown(owner), "/v1, Kind=Event is disallowed from being an owner"));
+    }
+    errors
+}
+
+/// The version of `version` or `group/version`; empty if it is neither.
+fn version(api_version: &str) -> &str {
+    match api_version.split_once('/') {
+        None => api_version,
+        Some((_, version)) if version.contains('/') => "",
+        Some((_, version)) => version,
+    }
+}
+
+fn text<'a>(owner: &'a Value, field: &str) -> &'a str {
+    owner[field].as_str().unwrap_or_default()
+}
+
+fn shown(owner: &Value) -> String {
+    let fields = FIELDS.iter().filter(|field| !owner[**field].is_null());
+    let fields: Vec<String> = fields.map(|field| format!("{field:?}:{}", owner[*field])).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// The value is part of the detail because the order of its fields matters.
+fn invalid(value: &str, why: &str) -> Invalid {
+    Invalid { reason: Reason::Invalid, field: FIELD.into(), value: None, detail: format!("{value}: {why}") }
+}
+
+/// Drops references that stand twice. The answer is what to warn of, after `moment`.
+pub fn fold_owners(object: &mut Value, moment: &str) -> Option<String> {
+    let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut dropped: Vec<String> = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            dropped.push(text(&owner, "uid").to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    (!dropped.is_empty()).then(|| {
+        format!(
+            ".{FIELD} contains duplicate entries{moment}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        )
+    })
+}

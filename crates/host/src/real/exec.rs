@@ -1,0 +1,59 @@
+//! Runs a program in a container: the side that stays outside.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+
+use nix::pty::openpty;
+use tokio::process::{Child, Command};
+
+use super::shim::EXEC_SUBCOMMAND;
+use super::terminal::Screen;
+use crate::containers::{ExecSpec, Session};
+
+/// Code of a process that a signal ended is this and the signal.
+const SIGNALLED: i32 = 128;
+
+/// Starts a helper that enters the container whose record is in `dir`, and becomes the parent of the program.
+pub(super) fn start(helper: &Path, dir: &Path, spec: &ExecSpec) -> io::Result<Session> {
+    let mut command = Command::new(helper);
+    command.arg(EXEC_SUBCOMMAND).arg(dir).args(&spec.argv).current_dir("/").env_clear();
+    // The program dies with the helper, and the helper with whoever waits for it.
+    command.kill_on_drop(true);
+    if spec.tty { on_terminal(command, spec.stdin) } else { on_pipes(command, spec.stdin) }
+}
+
+fn on_pipes(mut command: Command, stdin: bool) -> io::Result<Session> {
+    let input = if stdin { Stdio::piped() } else { Stdio::null() };
+    let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
+    Ok(Session {
+        stdin: child.stdin.take().map(|pipe| Box::new(pipe) as _),
+        stdout: Box::new(child.stdout.take().ok_or_else(missing)?),
+        stderr: Some(Box::new(child.stderr.take().ok_or_else(missing)?)),
+        terminal: None,
+        ended: Box::pin(end(child)),
+    })
+}
+
+fn on_terminal(mut command: Command, stdin: bool) -> io::Result<Session> {
+    let pair = openpty(None, None)?;
+    command.stdin(pair.slave.try_clone()?).stdout(pair.slave.try_clone()?).stderr(pair.slave);
+    let child = command.spawn()?;
+    // This side's copies of the terminal's other end go with the command; the end of the program is then the end.
+    drop(command);
+    let screen = Screen::new(pair.master)?;
+    Ok(Session {
+        stdin: stdin.then(|| Box::new(screen.clone()) as _),
+        stdout: Box::new(screen.clone()),
+        stderr: None,
+        terminal: Some(Box::new(screen)),
+        ended: Box::pin(end(child)),
+    })
+}
+
+async fn end(mut child: Child) -> io::Result<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    let status = child.wait().await?;
+    Ok(status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default()))
+}
