@@ -181,6 +181,16 @@ async fn server_with(store: Store, registry: Registry) -> Server {
     server
 }
 
+/// A server with every kind and plugin of this build.
+pub async fn full_server() -> Server {
+    let mut registry = Registry::new();
+    crate::kinds::register::register(&mut registry);
+    crate::kinds::register::register_admission(&mut registry);
+    let server = Server::new(Store::memory(), registry, clock(), random());
+    server.bootstrap().await.unwrap();
+    server
+}
+
 /// What came back.
 pub struct Answer {
     pub code: u16,

@@ -59,7 +59,10 @@ fn affinity_error(new: Option<&VolumeNodeAffinity>, old: &VolumeNodeAffinity) ->
     }
     (!same(&new, &Some(&renamed))).then(|| {
         let text = "field is immutable, except for updating from beta label to GA";
-        Invalid::invalid("nodeAffinity", json(&new), text)
+        match new {
+            Some(new) => go::invalid("nodeAffinity", "core.v1.VolumeNodeAffinity", new, text),
+            None => Invalid::invalid("nodeAffinity", json(&new), text),
+        }
     })
 }
 

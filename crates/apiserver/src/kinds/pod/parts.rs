@@ -171,7 +171,6 @@ fn removed_errors(at: &str, new: &Container, old: &Container) -> Vec<Invalid> {
 /// A container but for what may be resized.
 fn without_sizes(one: &Container) -> Container {
     let mut one = one.clone();
-    one.resize_policy = None;
     let ResourceRequirements { limits, requests, .. } = one.resources.get_or_insert_default();
     for amounts in [limits, requests].into_iter().flatten() {
         amounts.retain(|name, _| !RESIZABLE.contains(&name.as_str()));

@@ -1,11 +1,12 @@
 //! What a kubelet may report of a pod.
 
 use bowline_api::Pod;
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodIP, PodSpec, PodStatus};
+use serde_json::{Value, json};
 
 use crate::field::Invalid;
-use crate::kinds::check::names;
 use crate::kinds::check::same::immutable;
+use crate::kinds::check::{addresses, names};
 
 /// Neither spec, nor deletion, nor owners come through the status.
 pub fn prepare(new: &mut Pod, old: &Pod) {
@@ -24,18 +25,13 @@ pub fn prepare(new: &mut Pod, old: &Pod) {
     mirror_addresses(status);
 }
 
-/// One address has an old field beside the list; the old field wins when both are set.
+/// The first address has an old field beside the list; the old field wins when both are set. Those of the host are only
+/// compared.
 fn mirror_addresses(status: &mut PodStatus) {
     let first = |ips: &Option<Vec<PodIP>>| ips.as_ref().and_then(|ips| ips.first()).map(|ip| ip.ip.clone());
     match (status.pod_ip.clone().filter(|ip| !ip.is_empty()), first(&status.pod_ips)) {
         (Some(ip), listed) if listed.as_ref() != Some(&ip) => status.pod_ips = Some(vec![PodIP { ip }]),
         (None, Some(ip)) => status.pod_ip = Some(ip),
-        _ => {}
-    }
-    let first = |ips: &Option<Vec<HostIP>>| ips.as_ref().and_then(|ips| ips.first()).map(|ip| ip.ip.clone());
-    match (status.host_ip.clone().filter(|ip| !ip.is_empty()), first(&status.host_ips)) {
-        (Some(ip), listed) if listed.as_ref() != Some(&ip) => status.host_ips = Some(vec![HostIP { ip }]),
-        (None, Some(ip)) => status.host_ip = Some(ip),
         _ => {}
     }
 }
@@ -50,6 +46,11 @@ pub fn errors(new: &Pod, old: &Pod) -> Vec<Invalid> {
     }
     errors.extend(nominated_errors(&after, &before, &spec));
     errors.extend(immutable("status.qosClass", &after.qos_class, &before.qos_class));
+    if let Some(seen) = after.observed_generation.filter(|seen| *seen < 0) {
+        let text = "must be a non-negative integer";
+        errors.push(Invalid::invalid("status.observedGeneration", seen, text));
+    }
+    errors.extend(address_errors(&after));
     let (after, before) = (after.container_statuses, before.container_statuses);
     errors.extend(revived_errors(
         &after.unwrap_or_default(),
@@ -57,6 +58,31 @@ pub fn errors(new: &Pod, old: &Pod) -> Vec<Invalid> {
         &spec,
         "status.containerStatuses",
     ));
+    errors
+}
+
+fn address_errors(status: &PodStatus) -> Vec<Invalid> {
+    let pod: Vec<&str> = status.pod_ips.iter().flatten().map(|one| one.ip.as_str()).collect();
+    let host: Vec<&str> = status.host_ips.iter().flatten().map(|one| one.ip.as_str()).collect();
+    let mut errors = family_errors("status.podIPs", &pod);
+    errors.extend(family_errors("status.hostIPs", &host));
+    if let Some(first) = host.first().filter(|first| **first != status.host_ip.as_deref().unwrap_or_default())
+    {
+        errors.push(Invalid::invalid("status.hostIPs[0].ip", *first, "must be equal to `hostIP`"));
+    }
+    errors
+}
+
+/// Valid addresses, at most one of each family.
+fn family_errors(at: &str, listed: &[&str]) -> Vec<Invalid> {
+    let each = listed.iter().enumerate();
+    let mut errors: Vec<Invalid> =
+        each.filter_map(|(index, ip)| addresses::ip(&format!("{at}[{index}]"), ip)).collect();
+    let pair = matches!(listed, [one, other] if one.contains(':') != other.contains(':'));
+    if listed.len() > 1 && !(pair && errors.is_empty()) {
+        let shown: Vec<Value> = listed.iter().map(|ip| json!({"IP": ip})).collect();
+        errors.push(Invalid::invalid(at, shown, "may specify no more than one IP for each IP family"));
+    }
     errors
 }
 

@@ -20,6 +20,17 @@ fn filled_in() {
     assert_eq!(stored["spec"], want);
 }
 
+/// Changes are counted, the creation is not.
+#[test]
+fn generations() {
+    let first = created::<CSIDriverRules>(&base());
+    assert_eq!(first["metadata"].get("generation"), None);
+    let second =
+        updated::<CSIDriverRules>(&patched(&first, &json!({"spec": {"podInfoOnMount": true}})), &first);
+    assert_eq!(second["metadata"]["generation"], 1);
+    assert_eq!(updated::<CSIDriverRules>(&second, &second)["metadata"]["generation"], 1);
+}
+
 #[test]
 fn rules() {
     check_create::<CSIDriverRules>(

@@ -290,6 +290,9 @@ fn new_sizes() {
         json!({"metadata": {"name": "p"}, "spec": {"containers": containers}})
     };
     let half = sized(json!({"requests": {"cpu": "500m", "memory": "1Gi"}}));
+    let mut policy = half.clone();
+    policy["spec"]["containers"][0]["resizePolicy"] =
+        json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
     let table: &[(&str, Value, &[&str])] = &[
         ("more", sized(json!({"requests": {"cpu": "1", "memory": "2Gi"}})), &[]),
         (
@@ -307,6 +310,11 @@ fn new_sizes() {
         (
             "another resource",
             sized(json!({"requests": {"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "1Gi"}})),
+            &["spec: Forbidden: only cpu and memory resources are mutable"],
+        ),
+        (
+            "another policy",
+            policy,
             &["spec: Forbidden: only cpu and memory resources are mutable"],
         ),
         (

@@ -3,9 +3,12 @@
 mod apply;
 mod bodies;
 mod deletes;
+mod eviction;
+mod parts;
 mod patches;
 mod propagation;
 mod reads;
+mod scale;
 mod views;
 mod watches;
 mod writes;
