@@ -46,7 +46,7 @@ themes! {
     auth: NotYet,
     badinput: NotYet,
     create: NotYet,
-    delete: NotYet,
+    delete: Same,
     describe: NotYet,
     discovery: NotYet,
     dryrun: NotYet,
@@ -60,7 +60,7 @@ themes! {
     serverside: NotYet,
     snapshots: NotYet,
     status: NotYet,
-    watch: NotYet,
+    watch: Same,
 }
 
 fn judge(theme: &str, expected: Expected) {
