@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
 use crate::auth::Access;
+use crate::custom::Definitions;
 use crate::discovery::Documents;
 use crate::metrics::Metrics;
 use crate::registry::{Kind, Registry, seen};
@@ -24,6 +25,7 @@ pub struct Core {
     pub random: Arc<dyn Random>,
     /// What was asked for and is kept.
     pub openapi: Documents,
+    pub definitions: Definitions,
     pub metrics: Arc<Metrics>,
 }
 
@@ -42,6 +44,7 @@ impl Core {
         });
         Self {
             store,
+            definitions: Definitions::new(registry.clone()),
             registry: RwLock::new(Arc::new(registry)),
             access,
             clock,
@@ -54,6 +57,11 @@ impl Core {
     /// The kinds as they are now.
     pub fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From the next request on.
+    pub fn set_registry(&self, registry: Registry) {
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
     }
 
     /// One object as a kind sees it.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::golang::quoted;
+
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invalid {
@@ -24,6 +26,8 @@ pub enum Reason {
     NotFound,
     TooLong,
     TooMany,
+    /// A value of the wrong type, which custom resources tell apart from other invalid ones.
+    TypeInvalid,
 }
 
 impl Reason {
@@ -38,13 +42,14 @@ impl Reason {
             Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
     fn words(self) -> &'static str {
         match self {
             Self::Required => "Required value",
-            Self::Invalid => "Invalid value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
@@ -104,26 +109,17 @@ impl Invalid {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        other => other.to_string(),
+        other => go_json(other),
     }
 }
 
-/// As Go quotes text.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(control))),
-            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => out.push(other),
-        }
+/// JSON as Go writes it: safe to put into HTML.
+pub fn go_json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&']) {
+        return text;
     }
-    out.push('"');
-    out
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 impl fmt::Display for Invalid {

@@ -7,6 +7,7 @@ mod view;
 use std::sync::Arc;
 
 use crate::admission::Admission;
+use crate::custom::version_order;
 use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};
@@ -66,6 +67,8 @@ impl Registry {
         let mut all: Vec<(&str, &str)> =
             self.kinds.iter().map(|kind| (&*kind.info().group, &*kind.info().version)).collect();
         all.dedup();
+        // Of each group the newest version first, which clients prefer.
+        all.sort_by(|one, other| one.0.cmp(other.0).then_with(|| version_order::compare(one.1, other.1)));
         all
     }
 

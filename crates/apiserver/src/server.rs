@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
+use crate::custom;
 use crate::discovery;
 use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
@@ -85,7 +86,21 @@ impl Server {
                 verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
             }
         }
+        custom::catch_up(&self.core).await?;
         verbs::resume(&self.core).await
+    }
+
+    /// Lets the set of kinds follow the definitions in the store, also those that others write, until `stop`.
+    pub async fn follow_definitions(&self, stop: CancellationToken) {
+        custom::follow(&self.core, stop).await;
+    }
+
+    /// Whoever writes a definition can use the kind once the answer is there.
+    async fn follow_once(&self) {
+        if let Err(status) = custom::catch_up(&self.core).await {
+            // What is stored stands; whoever follows it tries again.
+            tracing::warn!(why = status.message, "custom resources do not follow their definitions yet");
+        }
     }
 
     /// Keeps roles that are made of others up to date, until `stop`.
@@ -119,6 +134,7 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
+        let yaml = accept::wants_yaml(header(&head.headers, ACCEPT).unwrap_or_default());
         let access = &self.core.access;
         let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
@@ -130,7 +146,8 @@ impl Server {
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
-        let response = exchange.finish(answer.unwrap_or_else(|status| output::status(&status)));
+        let response = answer.unwrap_or_else(|status| output::status(&status));
+        let response = exchange.finish(if yaml { output::yaml(response) } else { response });
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
@@ -182,8 +199,16 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
+        if call.query.flag("watch") && call.name.is_none() && accept::wants_yaml(accepted) {
+            return Err(accept::stream_refusal());
+        }
         let include = call.query.get("includeObject").to_owned();
-        let reply = verbs::run(&self.core, &head.method, call).await?;
+        let mut reply = verbs::run(&self.core, &head.method, call).await?;
+        reply.warnings.extend(kind.custom().and_then(|custom| custom.deprecation.clone()));
+        if *info.table == *custom::TABLE && head.method != Method::GET {
+            self.follow_once().await;
+        }
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
     }
 }

@@ -4,16 +4,10 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use bowline_apiserver::certs::Authority;
-use bowline_apiserver::kubeconfig::write_kubeconfig;
-use bowline_apiserver::{Store, tls};
-use bowline_host::Clock;
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
-use tokio_util::sync::CancellationToken;
+use bowline_apiserver::Store;
+use common::kubectl::serve;
 
 const MANIFEST: &str = r#"
 apiVersion: storage.k8s.io/v1
@@ -29,67 +23,10 @@ spec:
   resources: {requests: {storage: 1Gi}}
 "#;
 
-/// `$KUBECTL`, or the one that `make` builds. Missing is a failure, never a skip.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECTL") {
-        return path.into();
-    }
-    let peers = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = peers.into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = built.filter(|path| path.to_string_lossy().contains("kubectl-")).max();
-    found.unwrap_or_else(|| panic!("no kubectl: run `make test`, which builds one, or set KUBECTL"))
-}
-
-struct Kubectl {
-    kubeconfig: PathBuf,
-    cache: PathBuf,
-}
-
-impl Kubectl {
-    fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(program());
-        command.env("KUBECONFIG", &self.kubeconfig).arg("--cache-dir").arg(&self.cache);
-        command.args(arguments.split_whitespace()).kill_on_drop(true);
-        command
-    }
-
-    /// Runs to the end; whether it succeeded, and all it said.
-    async fn run(&self, arguments: &str, input: &str) -> (bool, String) {
-        let mut command = self.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
-        let output = child.wait_with_output().await.unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(text).unwrap())
-    }
-
-    async fn ok(&self, arguments: &str) -> String {
-        let (success, text) = self.run(arguments, MANIFEST).await;
-        assert!(success, "kubectl {arguments}: {text}");
-        text
-    }
-}
-
-async fn serve(dir: &Path) -> (Kubectl, CancellationToken) {
-    let now = common::Now.now();
-    let authority = Authority::ephemeral(now).unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let kubectl = Kubectl { kubeconfig: dir.join("kubeconfig"), cache: dir.join("cache") };
-    let address = format!("https://{}", listener.local_addr().unwrap());
-    let admin = authority.issue_admin(now).unwrap();
-    write_kubeconfig(&kubectl.kubeconfig, &address, &authority, &admin).unwrap();
-    let config = tls::config(&authority, &authority.issue_server(&[], now).unwrap()).unwrap();
-    let shutdown = CancellationToken::new();
-    let server = common::server(Store::memory()).await;
-    tokio::spawn(tls::serve(listener, server, config, shutdown.clone()));
-    (kubectl, shutdown)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session() {
     let dir = tempfile::tempdir().unwrap();
-    let (kubectl, shutdown) = serve(dir.path()).await;
+    let (kubectl, shutdown) = serve(common::server(Store::memory()).await, dir.path(), MANIFEST).await;
 
     let resources = kubectl.ok("api-resources").await;
     let words = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");

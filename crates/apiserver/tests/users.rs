@@ -17,17 +17,6 @@ use bowline_host::Clock;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-/// `$KUBECTL`, or the one that `make` builds. Missing is a failure, never a skip.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECTL") {
-        return path.into();
-    }
-    let peers = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = peers.into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = built.filter(|path| path.to_string_lossy().contains("kubectl-")).max();
-    found.unwrap_or_else(|| panic!("no kubectl: run `make test`, which builds one, or set KUBECTL"))
-}
-
 struct Cluster {
     dir: tempfile::TempDir,
     address: String,
@@ -74,7 +63,7 @@ impl Cluster {
 
     /// Whether it succeeded, and all it said.
     async fn kubectl(&self, kubeconfig: &Path, arguments: &str) -> (bool, String) {
-        let mut command = Command::new(program());
+        let mut command = Command::new(common::kubectl::program());
         command.env("KUBECONFIG", kubeconfig).arg("--cache-dir").arg(self.dir.path().join("cache"));
         command.args(arguments.split_whitespace()).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.unwrap();

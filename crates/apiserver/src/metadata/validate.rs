@@ -16,6 +16,13 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let metadata = &object["metadata"];
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        // The beginning of a name may end with a dash.
+        let whole = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |start| format!("{start}a"));
+        let wrong = kind.name_errors(&whole).into_iter();
+        errors.extend(wrong.map(|why| Invalid::invalid("metadata.generateName", prefix, why)));
+    }
     match text(object, "name") {
         "" => errors.push(Invalid::required("metadata.name", "name or generateName is required")),
         name => errors.extend(
@@ -45,12 +52,13 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
             detail: format!("may not be more than {ANNOTATIONS_MAX} bytes"),
         });
     }
-    errors.extend(finalizer_errors(&finalizers(object)));
     errors.extend(owner_errors(&metadata["ownerReferences"]));
+    errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors
 }
 
-fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
+/// Custom resources are only warned of bare names.
+fn finalizer_errors(names: &[&str], custom: bool) -> Vec<Invalid> {
     const FIELD: &str = "metadata.finalizers";
     /// Upstream's own finalizers, which predate the rule that a finalizer has a prefix.
     const BARE: [&str; 3] = [keys::ORPHAN_DEPENDENTS, keys::FOREGROUND_DELETION, keys::NAMESPACE_FINALIZER];
@@ -68,7 +76,7 @@ fn finalizer_errors(names: &[&str]) -> Vec<Invalid> {
         errors.push(Invalid::invalid(FIELD, names, why));
     }
     for (index, name) in names.iter().enumerate() {
-        if !name.contains('/') && !BARE.contains(name) {
+        if !custom && !name.contains('/') && !BARE.contains(name) {
             const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(Invalid::invalid(format!("{FIELD}[{index}]"), *name, WHY));
         }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
 use super::view::ViewKey;
+use crate::custom::CustomKind;
 use crate::field::Invalid;
 use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
 use crate::schema::{Accepted, Schema, TypeId};
@@ -37,6 +38,10 @@ pub enum Part {
     Status,
     /// The assignment of a pod to a node, which the server itself makes.
     Binding,
+    /// Containers to look around with in a pod.
+    EphemeralContainers,
+    /// Sizes of the containers of a pod.
+    Resize,
 }
 
 impl Part {
@@ -46,7 +51,19 @@ impl Part {
             Self::Main => "",
             Self::Status => "status",
             Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
         }
+    }
+
+    /// The part that clients may read and change under a name in a path.
+    pub fn named(subresource: &str) -> Option<Self> {
+        [Self::EphemeralContainers, Self::Resize].into_iter().find(|part| part.subresource() == subresource)
+    }
+
+    /// Whether a change of this part is a change of what the object asks for.
+    pub fn is_content(self) -> bool {
+        matches!(self, Self::Main | Self::EphemeralContainers | Self::Resize)
     }
 }
 
@@ -85,6 +102,18 @@ pub trait Kind: Send + Sync + 'static {
 
     /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
     fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// What is allowed in an object that a client sends, and still not a good idea.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+    /// How the end of an object is announced first, for kinds that have their own way.
+    fn announce_end(&self, _object: &Value, _now: Timestamp) -> Option<Value> {
+        None
+    }
+    /// This kind, if a client defined it.
+    fn custom(&self) -> Option<&CustomKind> {
         None
     }
     /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.
@@ -178,7 +207,7 @@ impl<R: Rules> Kind for Erased<R> {
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        let mut errors = R::validate(&object);
+        let mut errors = R::validate_new(&object);
         errors.extend(R::validate_create(&object));
         Ok(Prepared { errors, object: self.rendered(&object)? })
     }
@@ -201,6 +230,10 @@ impl<R: Rules> Kind for Erased<R> {
                 R::validate_status(&new, &old)
             }
             Part::Binding => Vec::new(),
+            Part::EphemeralContainers | Part::Resize => {
+                R::prepare_part(&mut new, &old, part);
+                R::validate_part(&new, &old, part)
+            }
         };
         Ok(Prepared { errors, object: self.rendered(&new)? })
     }

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::input::{self, Input, Source};
+use super::input::{self, Input};
 use super::options::{self, Verb};
 use super::update::Tracking;
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
+use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
@@ -26,7 +27,8 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
-    let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let Input { object, mut warnings } = input::body(call)?;
+    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
@@ -66,6 +68,10 @@ pub async fn create_tracked(
         // Upstream answers this one without a reason.
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
+    }
+    if kind.custom().is_some_and(|custom| custom.terminating) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(info.resource(), metadata::name(&object), why));
     }
     place(&mut object, info.namespaced, within)?;
     if info.namespaced {

@@ -19,7 +19,7 @@ use crate::registry::{Kind, KindInfo};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
-pub use options::Options;
+pub use options::{Options, embedded};
 use plan::{Character, Plan, plan};
 
 /// How often a deletion that names no version starts over when others write in between.
@@ -101,7 +101,9 @@ pub async fn delete(
         let deletion = kind.deletion(&old, options.grace_period_seconds).map_err(Status::internal)?;
         let inhabited = namespace::is_held(info, &old);
         let character = Character { deletion, dependents: kind.dependents(), inhabited };
-        let change = match plan(&old, options, character, core.clock.now()) {
+        let now = core.clock.now();
+        let own = kind.announce_end(&old, now).filter(|_| !metadata::deleting(&old));
+        let change = match own.map_or_else(|| plan(&old, options, character, now), Plan::Announce) {
             Plan::Nothing => return Ok(Deleted::Held(current.json.clone())),
             Plan::Remove if options.dry_run => return Ok(Deleted::Gone(current)),
             Plan::Remove => Change::Delete,
@@ -128,6 +130,20 @@ pub async fn delete(
         }
     }
     Err(Status::modified(info.resource(), &key.name))
+}
+
+/// Deletes all objects of a kind on the server's own behalf; returns how many somebody holds.
+pub async fn remove_all(core: &Core, kind: &dyn Kind) -> Result<usize, Status> {
+    let mut held = 0;
+    for object in core.page(kind, None, None, None, usize::MAX).map_err(Status::internal)?.objects {
+        match delete(core, kind, &object.key, &Options::default(), &Actor::server()).await {
+            Ok(Deleted::Held(_)) => held += 1,
+            Ok(Deleted::Gone(_)) => {}
+            Err(status) if status.reason == "NotFound" => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(held)
 }
 
 /// Upstream names the kind, not the resource, in these two conflicts.

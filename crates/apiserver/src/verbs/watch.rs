@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::list::{version, wait_for};
 use super::{Call, Outcome, Reply, list_options};
@@ -36,6 +37,8 @@ struct Watch {
     known: u64,
     end: Instant,
     ended: bool,
+    /// The kind itself is gone.
+    gone: CancellationToken,
 }
 
 pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
@@ -65,6 +68,7 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
         known: version.unwrap_or(0),
         end,
         ended: false,
+        gone: call.kind.custom().map(|custom| custom.gone.clone()).unwrap_or_default(),
         call,
     };
     match initial {
@@ -154,6 +158,8 @@ impl Watch {
                     }
                     Err(gone) => self.fail(&expired(gone)),
                 },
+                // After the events, so that the last ones are seen.
+                () = self.gone.cancelled() => return None,
                 () = sleep_until(timer) => match self.bookmark.take() {
                     None => return None,
                     // A client that knows the latest version needs no bookmark.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod kubectl;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

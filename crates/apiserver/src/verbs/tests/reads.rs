@@ -196,6 +196,9 @@ async fn discovery() {
             "persistentvolumeclaims/status",
             "pods",
             "pods/binding",
+            "pods/ephemeralcontainers",
+            "pods/eviction",
+            "pods/resize",
             "pods/status"
         ]
     );

@@ -1,0 +1,103 @@
+//! Macros that go through lists and maps.
+
+use super::ast::{Each, What};
+use super::eval::{Evaluator, Fail};
+use super::value::Val;
+
+pub fn each<'a>(evaluator: &mut Evaluator<'a, '_>, each: &'a Each) -> Result<Val<'a>, Fail> {
+    let of = evaluator.visit(&each.of)?;
+    evaluator.spend(of.weight())?;
+    let pairs = pairs(&of)?;
+    let single_key = matches!(of, Val::Map(_));
+    let depth = evaluator.local.len();
+    let mut gathered = Gathered::default();
+    for (first, second) in pairs {
+        let single = if single_key { first.clone() } else { second.clone() };
+        match &each.names[..] {
+            [one] => evaluator.local.push((one, single.clone())),
+            [one, two] => evaluator.local.extend([(one.as_str(), first), (two.as_str(), second)]),
+            _ => return Err(Fail::overload()),
+        }
+        let step = gathered.step(evaluator, each, single);
+        evaluator.local.truncate(depth);
+        if step? {
+            break;
+        }
+    }
+    gathered.result(each.what)
+}
+
+/// Index and element of a list, or key and value of a map.
+fn pairs<'a>(of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
+    match of {
+        Val::List(list) => {
+            let all = list.all().map_err(Fail::Error)?;
+            Ok((0..).map(Val::Int).zip(all).collect())
+        }
+        Val::Map(table) => table.entries().map_err(Fail::Error),
+        _ => Err(Fail::overload()),
+    }
+}
+
+#[derive(Default)]
+struct Gathered<'a> {
+    made: Vec<Val<'a>>,
+    trues: usize,
+    falses: usize,
+    /// The first error, unless an element decides.
+    failed: Option<Fail>,
+}
+
+impl<'a> Gathered<'a> {
+    /// One element; true if the rest does not matter.
+    fn step(
+        &mut self,
+        evaluator: &mut Evaluator<'a, '_>,
+        each: &'a Each,
+        single: Val<'a>,
+    ) -> Result<bool, Fail> {
+        if let Some(only) = &each.only {
+            match evaluator.visit(only)? {
+                Val::Bool(true) => {}
+                Val::Bool(false) => return Ok(false),
+                _ => return Err(Fail::overload()),
+            }
+        }
+        let body = evaluator.visit(&each.body);
+        match (each.what, body) {
+            (_, Err(Fail::TooCostly)) => Err(Fail::TooCostly),
+            (What::Map, body) => {
+                self.made.push(body?);
+                Ok(false)
+            }
+            (What::All | What::Exists, Err(fail)) => {
+                self.failed.get_or_insert(fail);
+                Ok(false)
+            }
+            (_, Err(fail)) => Err(fail),
+            (what, Ok(Val::Bool(flag))) => {
+                self.trues += usize::from(flag);
+                self.falses += usize::from(!flag);
+                if flag && what == What::Filter {
+                    self.made.push(single);
+                }
+                Ok(match what {
+                    What::All => !flag,
+                    What::Exists => flag,
+                    _ => false,
+                })
+            }
+            (_, Ok(_)) => Err(Fail::overload()),
+        }
+    }
+
+    fn result(self, what: What) -> Result<Val<'a>, Fail> {
+        match what {
+            What::Map | What::Filter => Ok(Val::list(self.made)),
+            What::ExistsOne => Ok(Val::Bool(self.trues == 1)),
+            What::All if self.falses > 0 => Ok(Val::Bool(false)),
+            What::Exists if self.trues > 0 => Ok(Val::Bool(true)),
+            What::All | What::Exists => self.failed.map_or(Ok(Val::Bool(what == What::All)), Err),
+        }
+    }
+}

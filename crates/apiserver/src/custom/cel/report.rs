@@ -1,0 +1,32 @@
+//! What is wrong with an expression, with a mark below the place.
+
+use super::ast::At;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    pub at: At,
+    pub text: String,
+}
+
+impl Issue {
+    pub fn new(at: At, text: impl Into<String>) -> Self {
+        Self { at, text: text.into() }
+    }
+}
+
+/// One paragraph for each issue, as upstream prints them.
+pub fn report(source: &str, issues: &[Issue]) -> String {
+    issues.iter().map(|issue| paragraph(source, issue)).collect::<Vec<_>>().join("\n")
+}
+
+fn paragraph(source: &str, issue: &Issue) -> String {
+    let before: Vec<char> = source.chars().take(issue.at).collect();
+    let line = before.iter().filter(|c| **c == '\n').count();
+    let column = before.iter().rev().take_while(|c| **c != '\n').count();
+    let text = source.split('\n').nth(line).unwrap_or_default().replace('\t', " ");
+    // Characters that are wider than a column get a wider dot.
+    let dots: String = text.chars().take(column).map(|c| if c.len_utf8() > 1 { '．' } else { '.' }).collect();
+    let wide = text.chars().nth(column).is_some_and(|c| c.len_utf8() > 1);
+    let mark = if wide { '＾' } else { '^' };
+    format!("ERROR: <input>:{}:{}: {}\n | {text}\n | {dots}{mark}", line + 1, column + 1, issue.text)
+}
