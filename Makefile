@@ -29,12 +29,13 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
+		KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) $(CARGO) test --workspace --no-fail-fast
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
@@ -48,9 +49,10 @@ check: ## Format, clippy with warnings denied, tidy
 tidy: ## Only the house rules (a test of its own)
 	$(CARGO) test --package xtask
 
-bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
+bench: tools $(KUBE_APISERVER) $(ETCD) ## Start-up, journeys, API servers, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
-	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline $(BENCH_FLAGS)
+	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline \
+		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) $(BENCH_FLAGS)
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))

@@ -91,7 +91,7 @@ pub fn sum(one: &Quantity, other: &Quantity) -> Result<Quantity, BadQuantity> {
     let total = nanos(&one.0)?.checked_add(nanos(&other.0)?).ok_or(BadQuantity)?;
     let suffix = other.0.trim_start_matches(|c: char| "+-.".contains(c) || c.is_ascii_digit());
     let text = if suffix.ends_with('i') && total % NANO == 0 && total % (NANO << 10) == 0 {
-        format!("{}Ki", total / NANO >> 10)
+        format!("{}Ki", (total / NANO) >> 10)
     } else {
         format!("{total}n")
     };
