@@ -2,4 +2,35 @@
 
 use crate::compare::Deviation;
 
-pub const DEVIATIONS: &[Deviation] = &[];
+const GO_TYPES: &str = "upstream's words name its Go types";
+
+pub const DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        theme: "discovery",
+        command: "kubectl version",
+        upstream: &["Server Version: v1.36.3"],
+        ours: &["Server Version: v1.36.0+bowline"],
+        why: "we say which version we follow, and who we are",
+    },
+    Deviation {
+        theme: "edit",
+        command: r#"kubectl patch configmap settings --type=json -p '{"op":"add"}'"#,
+        upstream: &["Go value of type []handlers.jsonPatchOp"],
+        ours: &["error decoding patch: not a list of operations"],
+        why: GO_TYPES,
+    },
+    Deviation {
+        theme: "rules",
+        command: r#"kubectl patch csinode node-a --type=merge -p '{"spec":{"drivers":[{"name":"csi.example.com","nodeID":"other"}]}}'"#,
+        upstream: &[r#"spec.drivers: Invalid value: {"Name":"csi.example.com""#],
+        ours: &[r#"spec.drivers: Invalid value: {"name":"csi.example.com""#],
+        why: GO_TYPES,
+    },
+    Deviation {
+        theme: "rules",
+        command: r#"kubectl patch volumeattachment attachment --type=merge -p '{"spec":{"nodeName":"node-b"}}'"#,
+        upstream: &[r#"spec: Invalid value: {"Attacher":"csi.example.com""#],
+        ours: &[r#"spec: Invalid value: {"attacher":"csi.example.com""#],
+        why: GO_TYPES,
+    },
+];

@@ -46,7 +46,7 @@ themes! {
     auth: Same,
     badinput: NotYet,
     create: NotYet,
-    delete: NotYet,
+    delete: Same,
     describe: NotYet,
     discovery: NotYet,
     dryrun: NotYet,

@@ -21,8 +21,8 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9} \+0000".to_owned(), "<time>"),
         (r"\b(LIVE|MERGED|kubectl-edit)-\d+\b".to_owned(), "$1-<n>"),
         (r"\bX509SHA256=[0-9a-f]{64}\b".to_owned(), "X509SHA256=<digest>"),
-        // An age of many years, which a script chose.
-        (r"\b\d\dy\b".to_owned(), "<n>y"),
+        // An age of many years, which a script chose; as wide as it is, so that columns stay where they are.
+        (r"\b\d\dy\b".to_owned(), "<y>"),
         (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+".to_owned(), "<token>"),
         (r#"("continue": ?)"[^"]+""#.to_owned(), r#"$1"<continue>""#),
         (r"\b127\.0\.0\.1:\d+\b".to_owned(), "<server>"),

@@ -9,11 +9,12 @@ use bowline_apiserver::certs::Authority;
 use bowline_apiserver::kubeconfig::write_kubeconfig;
 
 use super::PATIENCE;
+use super::collector::Collector;
 use super::peers::peer;
 
 /// Lines of a log that a failure shows.
 const LOG_LINES: usize = 30;
-/// What upstream leaves to controllers and we do in the server.
+/// Beside upstream's server: a garbage collector as beside ours, and what ours does itself.
 const CONTROLLERS: &str =
     "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller";
 /// What `bowline kube-apiserver` gives its clusters too, so that addresses have the same width in tables.
@@ -23,28 +24,31 @@ pub struct ApiServer {
     pub scratch: tempfile::TempDir,
     pub kubeconfig: PathBuf,
     processes: Vec<Child>,
+    collector: Option<Collector>,
 }
 
 impl ApiServer {
-    /// `bowline kube-apiserver` with these further flags.
+    /// `bowline kube-apiserver` with these further flags, and our garbage collector.
     pub fn ours(flags: &[&str]) -> Self {
         let scratch = scratch();
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
         command.args(["kube-apiserver", "--secure-port", "0", "--data-dir"]).arg(scratch.path()).args(flags);
         let process = logged(command, scratch.path(), "bowline");
         let kubeconfig = scratch.path().join("kubeconfig");
-        let server = Self { scratch, kubeconfig, processes: vec![process] };
-        server.wait_until_ready("bowline")
+        let server = Self { scratch, kubeconfig, processes: vec![process], collector: None };
+        let mut server = server.wait_until_ready("bowline");
+        server.collector = Some(Collector::start(server.kubeconfig.clone()));
+        server
     }
 
-    /// Upstream's kube-apiserver with an etcd of its own, and the controllers whose work our API server does itself.
+    /// Upstream's kube-apiserver with an etcd of its own, and a few controllers.
     pub fn upstream() -> Self {
         let scratch = scratch();
         let [client, etcd_peer, port] = free_ports();
         let etcd = logged(etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
         let kubeconfig = credentials(scratch.path(), port);
         let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
-        let server = Self { scratch, kubeconfig, processes: vec![process, etcd] };
+        let server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
         let mut server = server.wait_until_ready("kube-apiserver");
         let controllers = logged(controllers(&server.kubeconfig), server.scratch.path(), "controllers");
         server.processes.push(controllers);
@@ -76,6 +80,7 @@ impl ApiServer {
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
+        drop(self.collector.take());
         for process in &mut self.processes {
             let _ = process.kill();
             let _ = process.wait();

@@ -4,6 +4,7 @@
 
 pub mod apiserver;
 pub mod cluster;
+pub mod collector;
 pub mod control_plane;
 pub mod ginkgo;
 pub mod machine;

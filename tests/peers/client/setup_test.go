@@ -18,7 +18,7 @@ import (
 )
 
 // Longest wait for anything: generous for a loaded machine, never used up on a good run.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // config is a fresh copy, so that a test may change it. The limits of client-go would only slow the tests down.
 func config(t *testing.T) *rest.Config {
