@@ -4,9 +4,7 @@ use bowline_api::name::{label_1035_errors, subdomain_errors};
 use serde_json::{Value, json};
 
 use super::internal::{self, Shared};
-use super::{
-    Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema,
-};
+use super::{Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema};
 use crate::custom::field_path;
 use crate::custom::schema::Schema;
 use crate::field::{Invalid, Reason};
