@@ -16,6 +16,7 @@ KUBE_SCHEDULER := $(PEERS)/kube-scheduler-$(KUBERNETES_VERSION)
 ETCD_VERSION := v3.6.16
 ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
+CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
 
 .PHONY: help demo test sanity check tidy bench schema rbac clean tools peers record
 
@@ -28,16 +29,17 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
+		KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) $(CARGO) test --workspace --no-fail-fast
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) ## Upstream's programs and files that the tests use
 
-record: $(KUBECTL) $(SNAPSHOT_CRDS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
-	KUBECTL=$(abspath $(KUBECTL)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) ETCD=$(abspath $(ETCD)) \
-		$(CARGO) test --package bowline --test conformance -- --ignored --exact record
+record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
+	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
+	$(CARGO) test --package bowline --test client_go -- --ignored --exact upstream
 
 check: ## Format, clippy with warnings denied, tidy
 	$(CARGO) fmt --all --check
@@ -47,9 +49,10 @@ check: ## Format, clippy with warnings denied, tidy
 tidy: ## Only the house rules (a test of its own)
 	$(CARGO) test --package xtask
 
-bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
+bench: tools $(KUBE_APISERVER) $(ETCD) ## Start-up, journeys, API servers, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
-	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline $(BENCH_FLAGS)
+	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline \
+		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) $(BENCH_FLAGS)
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
@@ -78,6 +81,10 @@ $(CSI_SANITY): tests/peers/csi-sanity/go.mod
 # The CRDs of snapshots, as upstream publishes them.
 $(SNAPSHOT_CRDS): tests/peers/snapshot-crds/go.mod
 	scripts/fetch-snapshot-crds $(abspath $@)
+
+# Our tests in Go, with the client-go that other people's programs use.
+$(CLIENT_TESTS): tests/peers/go.mod $(wildcard tests/peers/client/*.go)
+	scripts/build-client-tests $(abspath $@)
 
 # Upstream's control plane and the etcd under it: what ours is compared with.
 $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER): $(PEERS)/%-$(KUBERNETES_VERSION): tests/peers/kubernetes/go.mod

@@ -47,9 +47,14 @@ pub fn normalise(command: &str, answer: &str, scratch: &Path) -> String {
     if command.contains("--raw") { fold(&text) } else { text }
 }
 
-/// Documents of JSON on one line are broken at their members, so that a difference shows where it is.
+/// Documents of JSON have their members in order and each on a line of its own: that order says nothing, and a
+/// difference shows where it is.
 fn fold(text: &str) -> String {
-    text.replace(",\"", ",\n\"").replace("},{", "},\n{")
+    let folded = text.lines().map(|line| match serde_json::from_str::<serde_json::Value>(line) {
+        Ok(document) if document.is_object() => format!("{document:#}"),
+        _ => line.to_owned(),
+    });
+    folded.collect::<Vec<_>>().join("\n")
 }
 
 /// Takes out what changed in a specification that may not change: upstream says it as a diff of its Go structures, we say

@@ -45,7 +45,10 @@ impl Answer {
             Some(code) => Some(format!("= exit code {code}")),
             None => Some("= does not end".to_owned()),
         };
-        out.chain(err).chain(code).map(|line| line.trim_end().to_owned()).collect()
+        let mut lines: Vec<String> =
+            out.chain(err).chain(code).map(|line| line.trim_end().to_owned()).collect();
+        without_end(&mut lines);
+        lines
     }
 }
 
@@ -73,12 +76,15 @@ pub fn parse(recording: &str) -> Vec<Step> {
             }
         }
     }
-    for step in &mut steps {
-        while step.answer.last().is_some_and(String::is_empty) {
-            step.answer.pop();
-        }
-    }
+    steps.iter_mut().for_each(|step| without_end(&mut step.answer));
     steps
+}
+
+/// Empty lines stand between the steps of a recording, so those at the end of an answer are not told from them.
+fn without_end(lines: &mut Vec<String>) {
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
 }
 
 #[test]

@@ -44,6 +44,19 @@ pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// On any object: what client-side apply sent last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// On a service account: its pods may only mount secrets that it names.
+pub const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+/// The ConfigMap of each namespace with the certificate of the API server's authority.
+pub const ROOT_CA_MAP: &str = "kube-root-ca.crt";
+/// On a daemon set: how many templates it has had.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Labels of a job's pods: its name and its UID, under their names of today and of before labels had prefixes.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+pub const JOB_NAME_BARE: &str = "job-name";
+pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+pub const CONTROLLER_UID_BARE: &str = "controller-uid";
+
 /// In `spec.finalizers` of a namespace: its content is still there.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Keeps an object until its dependents have lost their references to it.

@@ -6,9 +6,12 @@ use sha2::{Digest, Sha256};
 const SUBDOMAIN_MAX: usize = 253;
 /// Longest DNS-1123 label, label value and name part of a qualified name.
 const LABEL_MAX: usize = 63;
+/// Longest name of a port.
+const PORT_NAME_MAX: usize = 15;
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const UNDERSCORED_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -36,7 +39,7 @@ fn name_shape(text: &str) -> bool {
 pub fn subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > SUBDOMAIN_MAX {
-        errors.push(format!("must be no more than {SUBDOMAIN_MAX} bytes"));
+        errors.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
     }
     if !text.split('.').all(label_shape) {
         errors.push(SUBDOMAIN_TEXT.into());
@@ -48,10 +51,11 @@ pub fn subdomain_errors(text: &str) -> Vec<String> {
 pub fn label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_MAX {
-        errors.push(format!("must be no more than {LABEL_MAX} bytes"));
+        errors.push(format!("must be no more than {LABEL_MAX} characters"));
     }
     if !label_shape(text) {
-        errors.push(LABEL_TEXT.into());
+        let dotted = text.split('.').all(label_shape);
+        errors.push(if dotted { "must not contain dots" } else { LABEL_TEXT }.into());
     }
     errors
 }
@@ -77,7 +81,10 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".into());
             } else {
-                errors.extend(subdomain_errors(prefix).into_iter().map(|e| format!("prefix part {e}")));
+                // Upstream measures these in another place, and calls characters bytes there.
+                let wrong =
+                    subdomain_errors(prefix).into_iter().map(|e| e.replace("253 characters", "253 bytes"));
+                errors.extend(wrong.map(|e| format!("prefix part {e}")));
             }
             name
         }
@@ -124,6 +131,45 @@ pub fn config_key_errors(text: &str) -> Vec<String> {
         "." | ".." => errors.push(format!("must not be '{text}'")),
         _ if text.starts_with("..") => errors.push("must not start with '..'".into()),
         _ => {}
+    }
+    errors
+}
+
+/// What is wrong with a domain in which underscores are allowed, as resolvers do.
+pub fn underscored_subdomain_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > SUBDOMAIN_MAX {
+        errors.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+    }
+    let part = |part: &str| {
+        let bytes = part.strip_prefix('_').unwrap_or(part).as_bytes();
+        bytes.iter().all(|c| lower_alnum(*c) || matches!(c, b'-' | b'_'))
+            && bytes.first().is_some_and(|c| lower_alnum(*c))
+            && bytes.last().is_some_and(|c| lower_alnum(*c))
+    };
+    if !text.split('.').all(part) {
+        errors.push(UNDERSCORED_TEXT.into());
+    }
+    errors
+}
+
+/// What is wrong with a name of a port.
+pub fn port_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > PORT_NAME_MAX {
+        errors.push(format!("must be no more than {PORT_NAME_MAX} characters"));
+    }
+    if text.is_empty() || !text.bytes().all(|c| lower_alnum(c) || c == b'-') {
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    }
+    if !text.bytes().any(|c| c.is_ascii_lowercase()) {
+        errors.push("must contain at least one letter (a-z)".into());
+    }
+    if text.contains("--") {
+        errors.push("must not contain consecutive hyphens".into());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        errors.push("must not begin or end with a hyphen".into());
     }
     errors
 }

@@ -81,6 +81,23 @@ pub fn compare(one: &Quantity, other: &Quantity) -> Result<std::cmp::Ordering, B
     Ok(nanos(&one.0)?.cmp(&nanos(&other.0)?))
 }
 
+/// Whether there is no fraction.
+pub fn is_whole(quantity: &Quantity) -> Result<bool, BadQuantity> {
+    nanos(&quantity.0).map(|nanos| nanos % NANO == 0)
+}
+
+/// Both together, in the notation of the second.
+pub fn sum(one: &Quantity, other: &Quantity) -> Result<Quantity, BadQuantity> {
+    let total = nanos(&one.0)?.checked_add(nanos(&other.0)?).ok_or(BadQuantity)?;
+    let suffix = other.0.trim_start_matches(|c: char| "+-.".contains(c) || c.is_ascii_digit());
+    let text = if suffix.ends_with('i') && total % NANO == 0 && total % (NANO << 10) == 0 {
+        format!("{}Ki", (total / NANO) >> 10)
+    } else {
+        format!("{total}n")
+    };
+    canonical(&text).map(Quantity)
+}
+
 /// The notation in which upstream hands a quantity back: the same kind of suffix, as large as is exact, no fraction.
 pub fn canonical(text: &str) -> Result<String, BadQuantity> {
     let value = nanos(text)?;
@@ -123,6 +140,21 @@ pub fn quantity_of(bytes: i64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_keep_the_notation() {
+        let q = |text: &str| Quantity(text.into());
+        for (one, other, want) in [
+            ("0", "1Gi", "1Gi"),
+            ("1Gi", "512Mi", "1536Mi"),
+            ("100m", "1", "1100m"),
+            ("1", "1", "2"),
+            ("1k", "1Ki", "2024"),
+        ] {
+            assert_eq!(sum(&q(one), &q(other)), Ok(q(want)), "{one} + {other}");
+        }
+        assert_eq!((is_whole(&q("1500m")), is_whole(&q("2"))), (Ok(false), Ok(true)));
+    }
 
     #[test]
     fn bytes_of_every_notation() {

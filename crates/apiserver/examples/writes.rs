@@ -1,4 +1,5 @@
-//! How many durable creates per second: `writes DIR [SECONDS]`, with 1, 16 and 64 writers.
+//! How many durable creates per second: `writes PLACE [SECONDS]`, with 1, 16 and 64 writers. A place is a directory,
+//! `-` for memory, or the address of an etcd (http://127.0.0.1:2379).
 //!
 //! Each writer sends whole requests to the service in this process and waits for each answer.
 
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_apiserver::kinds::register::{register, register_admission};
+use bowline_apiserver::store::{EtcdSettings, Options};
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Clock, Random};
 use http_body_util::{BodyExt, Full};
@@ -51,12 +53,29 @@ async fn create(server: &Server, name: String) -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
+/// Below a prefix of its own, so that each run starts empty.
+async fn etcd(url: &str) -> Result<Store, bowline_apiserver::store::OpenError> {
+    let settings = EtcdSettings {
+        servers: vec![url.to_owned()],
+        prefix: format!("/bowline-writes-{}", std::process::id()),
+        ca_file: None,
+        cert_file: None,
+        key_file: None,
+        compaction_interval: Duration::ZERO,
+    };
+    Store::open_etcd(settings, Options::default(), &Mixed(AtomicU64::new(1))).await
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
-    let dir = arguments.next().ok_or("writes DIR [SECONDS]")?;
+    let place = arguments.next().ok_or("writes PLACE [SECONDS]")?;
     let seconds = arguments.next().map_or(Ok(3), |text| text.parse())?;
-    let store = if dir == "-" { Store::memory() } else { Store::open_file(Path::new(&dir))? };
+    let store = match place.as_str() {
+        "-" => Store::memory(),
+        url if url.starts_with("http") => etcd(url).await?,
+        dir => Store::open_file(Path::new(dir))?,
+    };
     let mut registry = Registry::new();
     register(&mut registry);
     register_admission(&mut registry);

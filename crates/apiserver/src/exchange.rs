@@ -50,10 +50,11 @@ impl Exchange {
     pub fn begin(core: &Arc<Core>, head: &Parts) -> Self {
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let outside = head.extensions.get::<Peer>().is_some();
+        let path = path::parse(head.uri.path());
         let seen = Seen {
             method: &head.method,
-            path: &path::parse(head.uri.path()),
-            watch: query.flag("watch"),
+            path: &path,
+            watch: query.flag("watch") || matches!(&path, Path::Resource(resource) if resource.watch),
             dry_run: query.has("dryRun"),
             apply: text(&head.headers, CONTENT_TYPE).starts_with("application/apply-patch"),
         };

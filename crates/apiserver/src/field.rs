@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::golang::quoted;
+
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invalid {
@@ -118,24 +120,6 @@ pub fn go_json(value: &Value) -> String {
         return text;
     }
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-}
-
-/// As Go quotes text.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(control))),
-            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }
 
 impl fmt::Display for Invalid {

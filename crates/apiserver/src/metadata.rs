@@ -34,9 +34,10 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 pub fn version(object: &Value) -> Result<Option<u64>, Status> {
     match text(object, "resourceVersion") {
         "" | "0" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!("resourceVersion: Invalid value: {text:?}: must be a number"))
-        }),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Status::bare(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod field;
 mod label;
+mod lexer;
 
 use crate::registry::Kind;
 use crate::status::Status;

@@ -134,6 +134,7 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
+        let yaml = accept::wants_yaml(header(&head.headers, ACCEPT).unwrap_or_default());
         let access = &self.core.access;
         let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
@@ -145,7 +146,8 @@ impl Server {
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
-        let response = exchange.finish(answer.unwrap_or_else(|status| output::status(&status)));
+        let response = answer.unwrap_or_else(|status| output::status(&status));
+        let response = exchange.finish(if yaml { output::yaml(response) } else { response });
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
@@ -173,6 +175,7 @@ impl Server {
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
+        let (resource, query) = legacy_watch(resource, head.uri.query().unwrap_or_default());
         let kind = registry
             .kind(&resource.group, &resource.version, &resource.plural)
             .ok_or_else(Status::no_such_resource)?;
@@ -187,7 +190,7 @@ impl Server {
             namespace: resource.namespace,
             name: resource.name,
             subresource: resource.subresource,
-            query: Query::parse(head.uri.query().unwrap_or_default()),
+            query,
             form,
             encoding,
             content_type,
@@ -196,6 +199,10 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
+        if call.query.flag("watch") && call.name.is_none() && accept::wants_yaml(accepted) {
+            return Err(accept::stream_refusal());
+        }
         let include = call.query.get("includeObject").to_owned();
         let mut reply = verbs::run(&self.core, &head.method, call).await?;
         reply.warnings.extend(kind.custom().and_then(|custom| custom.deprecation.clone()));
@@ -217,6 +224,16 @@ fn as_json(content_type: String, body: Bytes, kind: (&str, &str)) -> Result<(Str
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// `GET …/watch/…/<name>` is the older spelling of `GET …/?watch=true&fieldSelector=metadata.name=<name>`.
+fn legacy_watch(mut resource: ResourcePath, query: &str) -> (ResourcePath, Query) {
+    if !resource.watch {
+        return (resource, Query::parse(query));
+    }
+    let named = resource.name.take().map(|name| format!("&fieldSelector=metadata.name={name}"));
+    let query = format!("watch=true{}&{query}", named.unwrap_or_default());
+    (resource, Query::parse(&query))
 }
 
 /// `POST …/bindings` is the older spelling of `POST …/pods/<name>/binding`.

@@ -54,7 +54,8 @@ impl Status {
         Self { code: code.as_u16(), reason, message: message.into(), details: Details::default() }
     }
 
-    fn about(mut self, resource: Resource<'_>, name: &str) -> Self {
+    /// Says what a status is about.
+    pub fn about(mut self, resource: Resource<'_>, name: &str) -> Self {
         self.details.group = resource.group.into();
         self.details.kind = resource.plural.into();
         self.details.name = name.into();
@@ -126,6 +127,14 @@ impl Status {
         status
     }
 
+    /// Not now. The client may try again, after a while if one is given.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32, cause: Cause) -> Self {
+        let mut status = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        status.details.retry_after_seconds = retry_after_seconds;
+        status.details.causes = vec![cause];
+        status
+    }
+
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
@@ -148,6 +157,12 @@ impl Status {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// Upstream's router refuses patches that it does not know before anybody looks at them.
+    pub fn unsupported_patch() -> Self {
+        const TEXT: &str = "415: Unsupported Media Type";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", TEXT)
+    }
+
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
@@ -165,8 +180,8 @@ impl Status {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", TEXT)
     }
 
-    pub fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    pub fn too_large(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
@@ -201,6 +216,11 @@ impl Status {
         status.details.causes =
             vec![Cause { reason: String::new(), message: why.to_string(), field: String::new() }];
         status
+    }
+
+    /// A failure that upstream passes on as it is.
+    pub fn bare(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// A patch that parses but cannot be applied; upstream hides the reason.
@@ -247,7 +267,7 @@ impl Status {
         if !self.is_terse() || details != json!({}) {
             out["details"] = details;
         }
-        if !self.is_success() {
+        if self.code != StatusCode::OK.as_u16() {
             out["code"] = self.code.into();
         }
         out

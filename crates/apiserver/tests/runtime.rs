@@ -1,6 +1,6 @@
 //! kube-rs's own watcher, reflector and controller runtime against the server.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

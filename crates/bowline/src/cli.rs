@@ -27,7 +27,7 @@ pub struct Cli {
 pub enum Command {
     Up(Up),
     Demo(Demo),
-    KubeApiserver(KubeApiserver),
+    KubeApiserver(Box<KubeApiserver>),
     #[command(subcommand)]
     Driver(Driver),
     #[command(subcommand)]

@@ -15,10 +15,14 @@ use anyhow::{Context, Result};
 
 use cli::Command;
 
+/// Schemas and objects are walked by functions that call themselves; only what is used of this takes memory.
+const STACK: usize = 16 << 20;
+
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .thread_stack_size(STACK)
         .enable_all()
         .build()
         .context("start the async runtime")?;

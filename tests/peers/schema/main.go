@@ -58,6 +58,8 @@ type field struct {
 	OmitEmpty bool `json:"omitEmpty,omitempty"`
 	// An empty struct or time is left out as well.
 	OmitZero bool `json:"omitZero,omitempty"`
+	// What Go calls the field, where that is not its name with a capital.
+	Title string `json:"title,omitempty"`
 	// What Go calls the type in its error messages, where the shape alone does not say it.
 	Go string `json:"go,omitempty"`
 	// Presence counts, even with an empty value.
@@ -202,6 +204,7 @@ func walk(t reflect.Type, rules apply, types map[string][]field) string {
 			OmitEmpty: strings.Contains(options, "omitempty"),
 			OmitZero:  strings.Contains(options, "omitzero"),
 			Go:        namedScalar(goField.Type),
+			Title:     title(goField.Name, jsonName),
 			Pointer:   goField.Type.Kind() == reflect.Pointer,
 			Strategy:  goField.Tag.Get("patchStrategy"),
 			MergeKey:  goField.Tag.Get("patchMergeKey"),
@@ -213,6 +216,13 @@ func walk(t reflect.Type, rules apply, types map[string][]field) string {
 	}
 	types[name] = fields
 	return name
+}
+
+func title(goName, jsonName string) string {
+	if jsonName == "" || goName == strings.ToUpper(jsonName[:1])+jsonName[1:] {
+		return ""
+	}
+	return goName
 }
 
 // The name of a type that is a text, a number, a list or a map underneath, e.g. `v1.PullPolicy`.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::set::print_element;
 use super::shape::{Form, Kind, Scalar};
+use crate::golang::{literal, plain, type_of};
 
 /// What does not fit, each with its path.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,53 +92,9 @@ fn mismatch(scalar: Scalar, value: &Value) -> Option<String> {
     let why = match scalar {
         _ if fits => return None,
         Scalar::Text => format!("expected string, got &value.valueUnstructured{{Value:{}}}", literal(value)),
-        Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
+        Scalar::Number => format!("expected numeric (int or float), got {}", type_of(value)),
         Scalar::Bool => format!("expected boolean, got &{{{}}}", plain(value)),
         Scalar::Any => format!("expected any scalar, got &{{{}}}", plain(value)),
     };
     Some(why)
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// As Go prints a value.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".into(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
-        Value::Object(object) => {
-            let members: Vec<String> =
-                object.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
-            format!("map[{}]", members.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// As Go would have it in a program.
-fn literal(value: &Value) -> String {
-    match value {
-        Value::Null => "interface {}(nil)".into(),
-        Value::String(text) => format!("{text:?}"),
-        Value::Array(items) => {
-            format!("[]interface {{}}{{{}}}", items.iter().map(literal).collect::<Vec<_>>().join(", "))
-        }
-        Value::Object(object) => {
-            let members: Vec<String> =
-                object.iter().map(|(name, value)| format!("{name:?}:{}", literal(value))).collect();
-            format!("map[string]interface {{}}{{{}}}", members.join(", "))
-        }
-        other => other.to_string(),
-    }
 }

@@ -135,8 +135,6 @@ fn said<'v>(field: &Field, given: Side<'v>) -> Side<'v> {
 }
 
 fn is_always_there(field: &Field) -> bool {
-    /// The only field that upstream leaves out although it is a struct.
-    const LEFT_OUT_WHEN_ZERO: &str = "creationTimestamp";
     let structure = match field.shape {
         Shape::Message(_)
         | Shape::Quantity
@@ -144,7 +142,7 @@ fn is_always_there(field: &Field) -> bool {
         | Shape::Time
         | Shape::MicroTime
         | Shape::Duration
-        | Shape::RawExtension => !field.pointer && &*field.name != LEFT_OUT_WHEN_ZERO,
+        | Shape::RawExtension => !field.pointer && !field.omit_zero,
         _ => false,
     };
     structure || !field.omit_empty

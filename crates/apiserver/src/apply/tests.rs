@@ -244,7 +244,7 @@ fn clients_may_edit_the_record() {
         "manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "time": NOW, "fieldsType": "FieldsV1",
         "fieldsV1": fields,
     });
-    assert_eq!(entries(&edited(json!([mine]))), [mine.clone()]);
+    assert_eq!(entries(&edited(json!([mine]))), std::slice::from_ref(&mine));
     for reset in [json!([]), json!([{}])] {
         let none = edited(reset);
         assert_eq!(entries(&none), Vec::<Value>::new());

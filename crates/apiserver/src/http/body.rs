@@ -146,7 +146,9 @@ where
 {
     match Limited::new(body, BODY_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Status::too_large(BODY_MAX)),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Status::too_large(&format!("limit is {BODY_MAX}")))
+        }
         Err(error) => Err(Status::bad_request(format!("read the request body: {error}"))),
     }
 }

@@ -13,6 +13,8 @@ pub struct ResourcePath {
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
+    /// The older way of watching: `/api/v1/watch/…`.
+    pub watch: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,10 @@ pub fn parse(path: &str) -> Path {
 }
 
 fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
+    let (watch, rest) = match rest {
+        ["watch", watched @ ..] if !watched.is_empty() => (true, watched),
+        _ => (false, rest),
+    };
     let (namespace, rest) = match rest {
         // Upstream reads an empty namespace as all of them.
         ["namespaces", "", inside @ ..] if !inside.is_empty() => (None, inside),
@@ -84,6 +90,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
         plural: plural.into(),
         name: owned(name),
         subresource: owned(subresource),
+        watch,
     })
 }
 
@@ -102,6 +109,7 @@ mod tests {
                 plural: rest.next().unwrap(),
                 name: rest.next(),
                 subresource: rest.next(),
+                watch: false,
             })
         };
         let cases = [
@@ -121,6 +129,7 @@ mod tests {
             ("/api/v1/namespaces//pods", r("", None, "pods")),
             ("/api/v1/pods/", r("", None, "pods")),
             ("//api/v1/pods", Path::Other("//api/v1/pods".into())),
+            ("/api/v1/watch", r("", None, "watch")),
             ("/version", Path::Other("version".into())),
             ("/", Path::Other("".into())),
             ("/api/v1/a/b/c/d", Path::Other("api/v1/a/b/c/d".into())),
@@ -128,5 +137,7 @@ mod tests {
         for (path, want) in cases {
             assert_eq!(parse(path), want, "{path}");
         }
+        let Path::Resource(old) = parse("/api/v1/watch/namespaces/a/pods/b") else { panic!("a resource") };
+        assert_eq!((old.watch, old.plural, old.name), (true, "pods".into(), Some("b".into())));
     }
 }

@@ -36,12 +36,15 @@ impl Query {
         self.has(name) && !matches!(self.get(name).to_ascii_lowercase().as_str(), "false" | "0")
     }
 
-    pub fn number(&self, name: &str) -> Result<Option<u64>, Status> {
+    /// A number above zero; anything below means the same as nothing.
+    pub fn count(&self, name: &str) -> Result<Option<u64>, Status> {
+        let wrong = |text| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
         match self.get(name) {
             "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("{name}: Invalid value: {text:?}: must be a number"))
-            }),
+            text => {
+                let number: i64 = text.parse().map_err(|_| wrong(text))?;
+                Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+            }
         }
     }
 
@@ -94,8 +97,9 @@ mod tests {
         let query = Query::parse("labelSelector=app+in+%28a%2Cb%29&watch=true&limit=5&odd=%zz&flag&no=0");
         assert_eq!(query.get("labelSelector"), "app in (a,b)");
         assert_eq!(query.get("odd"), "%zz");
-        assert_eq!(query.number("limit").unwrap(), Some(5));
-        assert!(query.number("odd").is_err() && query.number("none").unwrap().is_none());
+        assert_eq!(query.count("limit").unwrap(), Some(5));
+        assert!(query.count("odd").is_err() && query.count("none").unwrap().is_none());
+        assert_eq!(query.count("no").unwrap(), None);
         assert!(query.flag("watch") && query.flag("flag") && !query.flag("no") && !query.flag("none"));
     }
 }

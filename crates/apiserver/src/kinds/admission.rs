@@ -8,6 +8,7 @@ mod default_tolerations;
 mod plugins;
 mod priority;
 mod service_account;
+mod service_addresses;
 mod storage_protection;
 
 pub use claim_resize::resize_refusal;
@@ -15,5 +16,6 @@ pub use default_class::set_default_class;
 pub use default_tolerations::tolerate_lost_nodes;
 pub use plugins::{ClaimResize, DefaultClass, DefaultTolerations, ServiceAccounts, StorageProtection};
 pub use priority::Priorities;
-pub use service_account::set_service_account;
+pub use service_account::{equip, is_mirror, set_service_account};
+pub use service_addresses::ServiceAddresses;
 pub use storage_protection::{protect_attributes_class, protect_claim, protect_volume};

@@ -5,7 +5,7 @@ use k8s_openapi::api::storage::v1::{CSIDriverSpec, TokenRequest};
 use serde_json::Value;
 
 use super::check;
-use super::check::same::immutable;
+use super::check::same::{immutable, same};
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
 
@@ -33,7 +33,6 @@ impl Rules for CSIDriverRules {
     const NAMES: Names = Names { plural: "csidrivers", singular: "csidriver", short: &[], categories: &[] };
     const NAMESPACED: bool = false;
     const UNCONDITIONAL_UPDATE: bool = false;
-    const GENERATION: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
 
     fn default_fields(driver: &mut CSIDriver) {
@@ -56,6 +55,10 @@ impl Rules for CSIDriverRules {
 
     fn prepare_update(new: &mut CSIDriver, old: &CSIDriver) {
         new.spec.prevent_pod_scheduling_if_missing = old.spec.prevent_pod_scheduling_if_missing;
+        // Unlike elsewhere the count starts with the first change.
+        if !same(&new.spec, &old.spec) {
+            new.metadata.generation = Some(old.metadata.generation.unwrap_or(0) + 1);
+        }
     }
 
     fn validate(driver: &CSIDriver) -> Vec<Invalid> {

@@ -4,8 +4,7 @@ use bowline_api::{CSINode, Meta};
 use k8s_openapi::api::storage::v1::CSINodeDriver;
 use serde_json::Value;
 
-use super::check::same::immutable;
-use super::check::{self, names};
+use super::check::{self, go, names};
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
 
@@ -42,7 +41,8 @@ impl Rules for CSINodeRules {
         let mut errors = Vec::new();
         for before in &old.spec.drivers {
             for after in new.spec.drivers.iter().filter(|after| after.name == before.name) {
-                errors.extend(immutable("spec.drivers", &fixed(after), &fixed(before)));
+                let (new, old) = (fixed(after), fixed(before));
+                errors.extend(go::immutable("spec.drivers", "storage.v1.CSINodeDriver", &new, &old));
             }
         }
         errors

@@ -3,11 +3,9 @@
 use bowline_api::{Lease, Meta};
 use serde_json::Value;
 
-use super::check::{self, names};
+use super::check;
 use super::{Column, Names, Rules, age, column};
 use crate::field::Invalid;
-
-const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 
 const COLUMNS: &[Column] = &[column::NAME, column::text("Holder", "Who holds the lease."), column::AGE];
 
@@ -20,6 +18,14 @@ impl Rules for LeaseRules {
     const UNCONDITIONAL_UPDATE: bool = false;
     const CREATE_ON_UPDATE: bool = true;
 
+    fn prepare_create(lease: &mut Lease, _now: jiff::Timestamp) {
+        forget_strategy(lease);
+    }
+
+    fn prepare_update(new: &mut Lease, _old: &Lease) {
+        forget_strategy(new);
+    }
+
     fn validate(lease: &Lease) -> Vec<Invalid> {
         let Some(spec) = &lease.spec else { return Vec::new() };
         let mut errors = Vec::new();
@@ -28,13 +34,6 @@ impl Rules for LeaseRules {
         }
         if let Some(count) = spec.lease_transitions {
             errors.extend(check::non_negative("spec.leaseTransitions", count.into()));
-        }
-        let strategy = spec.strategy.as_deref();
-        errors.extend(strategy.map(strategy_errors).into_iter().flatten());
-        let preferred = spec.preferred_holder.as_deref().unwrap_or_default();
-        if !preferred.is_empty() && strategy.unwrap_or_default().is_empty() {
-            let text = "may only be specified if `strategy` is defined";
-            errors.push(Invalid::forbidden("spec.preferredHolder", text));
         }
         errors
     }
@@ -49,12 +48,9 @@ impl Rules for LeaseRules {
     }
 }
 
-/// A strategy of ours by its name, anyone else's with a prefix. Upstream names the field twice.
-fn strategy_errors(strategy: &str) -> Vec<Invalid> {
-    let at = "spec.strategy.strategy";
-    if strategy.contains('/') {
-        names::qualified(at, strategy)
-    } else {
-        check::one_of(at, strategy, &STRATEGIES).into_iter().collect()
+/// Coordinated leader election is behind a gate that upstream keeps closed.
+fn forget_strategy(lease: &mut Lease) {
+    if let Some(spec) = &mut lease.spec {
+        (spec.strategy, spec.preferred_holder) = (None, None);
     }
 }

@@ -23,13 +23,16 @@ pub mod poddisruptionbudget;
 pub mod priorityclass;
 pub mod rbac;
 pub mod secret;
+pub mod service;
 pub mod serviceaccount;
 pub mod storageclass;
 pub mod volumeattachment;
 pub mod volumeattributesclass;
+pub mod workload;
 
 pub mod admission;
 pub mod register;
+pub mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +43,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::field::Invalid;
-use crate::registry::{Scale, Subresource, Text, VERBS};
+use crate::registry::{Part, Scale, Subresource, Text, VERBS};
 
 /// What discovery says of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +159,10 @@ pub trait Rules: Send + Sync + 'static {
     fn validate_create(_object: &Self::Object) -> Vec<Invalid> {
         Vec::new()
     }
+    /// Rules of a new object, for kinds that ask more of it than of what is there already.
+    fn validate_new(object: &Self::Object) -> Vec<Invalid> {
+        Self::validate(object)
+    }
     /// What an update may not change. [`Rules::validate`] runs as well.
     fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()
@@ -167,6 +174,12 @@ pub trait Rules: Send + Sync + 'static {
         errors
     }
     fn validate_status(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
+    /// Keeps what an update through a subresource of the kind's own may not change.
+    fn prepare_part(_new: &mut Self::Object, _old: &Self::Object, _part: Part) {}
+    /// Rules of such an update.
+    fn validate_part(_new: &Self::Object, _old: &Self::Object, _part: Part) -> Vec<Invalid> {
         Vec::new()
     }
     /// Names of this kind: DNS-1123 subdomain unless it says otherwise.

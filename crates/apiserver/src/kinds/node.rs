@@ -1,10 +1,12 @@
 //! Node: a machine that runs pods.
 
+use std::collections::BTreeSet;
+
 use bowline_api::{Meta, Node, keys, node};
-use k8s_openapi::api::core::v1::{NodeStatus, NodeSystemInfo, Taint};
+use k8s_openapi::api::core::v1::{NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use serde_json::Value;
 
-use super::check::{names, quantities, same};
+use super::check::{addresses, go, names, quantities};
 use super::{Column, Names, Rules, age, column};
 use crate::field::{Invalid, Reason};
 
@@ -33,6 +35,7 @@ impl Rules for NodeRules {
     const FIELD_LABELS: &'static [&'static str] = &["spec.unschedulable"];
 
     fn default_fields(node: &mut Node) {
+        node.spec.iter_mut().for_each(mirror_range);
         let Some(status) = &mut node.status else { return };
         if status.allocatable.is_none() {
             status.allocatable = status.capacity.clone();
@@ -59,6 +62,7 @@ impl Rules for NodeRules {
     fn validate(node: &Node) -> Vec<Invalid> {
         let mut errors = taint_errors(node::taints(node));
         errors.extend(resource_errors(node));
+        errors.extend(node.spec.as_ref().map(range_errors).unwrap_or_default());
         errors
     }
 
@@ -98,6 +102,30 @@ impl Rules for NodeRules {
     }
 }
 
+/// One range has an old field beside the list; the old field wins when both are set.
+fn mirror_range(spec: &mut NodeSpec) {
+    let first = spec.pod_cidrs.as_ref().and_then(|ranges| ranges.first().cloned());
+    match spec.pod_cidr.clone().filter(|range| !range.is_empty()) {
+        Some(range) if first.as_ref() != Some(&range) => spec.pod_cidrs = Some(vec![range]),
+        Some(_) => {}
+        None => spec.pod_cidr = first,
+    }
+}
+
+/// Ranges of addresses, at most one of each family.
+fn range_errors(spec: &NodeSpec) -> Vec<Invalid> {
+    let at = "spec.podCIDRs";
+    let ranges = spec.pod_cidrs.as_deref().unwrap_or_default();
+    let each = |(index, range): (usize, &String)| addresses::cidr(&format!("{at}[{index}]"), range);
+    let mut errors: Vec<Invalid> = ranges.iter().enumerate().filter_map(each).collect();
+    let families = ranges.iter().map(|range| range.contains(':')).collect::<BTreeSet<_>>();
+    if ranges.len() > families.len() && errors.is_empty() {
+        let text = "may specify no more than one CIDR for each IP family";
+        errors.push(Invalid::invalid(at, ranges.to_vec(), text));
+    }
+    errors
+}
+
 fn unschedulable(node: &Node) -> bool {
     node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or(false)
 }
@@ -113,9 +141,8 @@ fn taint_errors(taints: &[Taint]) -> Vec<Invalid> {
         errors.extend(super::check::required_one_of(&format!("{at}.effect"), effect, &EFFECTS));
         let twin = |earlier: &Taint| earlier.key == taint.key && earlier.effect == taint.effect;
         if taints[..index].iter().any(twin) {
-            let (value, detail) =
-                (Some(same::json(taint)), "taints must be unique by key and effect pair".into());
-            errors.push(Invalid { reason: Reason::Duplicate, field: at, value, detail });
+            let text = "taints must be unique by key and effect pair";
+            errors.push(go::shown(Reason::Duplicate, &at, "core.v1.Taint", taint, text));
         }
     }
     errors
@@ -140,7 +167,8 @@ fn update_errors(new: &Node, old: &Node) -> Vec<Invalid> {
     let addresses = new.status.as_ref().and_then(|s| s.addresses.as_deref()).unwrap_or_default();
     for (index, address) in addresses.iter().enumerate() {
         if addresses[..index].contains(address) {
-            errors.push(Invalid::duplicate(format!("status.addresses[{index}]"), same::json(address)));
+            let at = format!("status.addresses[{index}]");
+            errors.push(go::shown(Reason::Duplicate, &at, "core.v1.NodeAddress", address, ""));
         }
     }
     let (before, after) = (old.spec.clone().unwrap_or_default(), new.spec.clone().unwrap_or_default());

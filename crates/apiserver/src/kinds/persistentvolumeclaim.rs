@@ -43,7 +43,6 @@ impl Rules for PersistentVolumeClaimRules {
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
-    const FIELD_LABELS: &'static [&'static str] = &["name"];
 
     fn default_fields(claim: &mut PersistentVolumeClaim) {
         let status = claim.status.get_or_insert_default();
@@ -109,9 +108,5 @@ impl Rules for PersistentVolumeClaimRules {
             age::age(&claim.metadata, now).into(),
             unset(spec.volume_mode),
         ]
-    }
-
-    fn field_labels(claim: &PersistentVolumeClaim) -> Vec<(&'static str, String)> {
-        vec![("name", claim.name().to_owned())]
     }
 }

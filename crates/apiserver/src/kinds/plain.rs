@@ -4,6 +4,7 @@
 
 mod cells;
 mod defaults;
+mod errors;
 mod rows;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::check::go;
 use super::{Column, DeleteReply, Deletion, Names};
 use crate::field::Invalid;
 use crate::registry::{Decoded, Kind, KindInfo, KindNames, Part, Prepared, Text, VERBS};
@@ -39,6 +41,8 @@ pub struct Row {
     pub cells: fn(&Value, Timestamp) -> Vec<Value>,
     /// Fills what the client left out.
     pub defaults: fn(&mut Value),
+    /// What is wrong with an object beyond its fields.
+    pub errors: fn(&Value) -> Vec<Invalid>,
     /// Fields that stay as they were created.
     pub fixed: &'static [&'static str],
     /// Paths of fields that selectors may use.
@@ -62,6 +66,7 @@ impl Row {
             columns: &[],
             cells: |_, _| Vec::new(),
             defaults: |_| {},
+            errors: |_| Vec::new(),
             fixed: &[],
             field_labels: &[],
         }
@@ -117,6 +122,16 @@ impl Plain {
         self.shape.ok_or_else(|| format!("kind `{}` is not in the schema of this build", self.info.kind))
     }
 
+    /// Specs are shown as upstream's own types print them.
+    fn immutable(&self, field: &str, value: &Value) -> Invalid {
+        let group = self.row.group.split('.').next().unwrap_or_default();
+        let kind = format!("{group}.{}.{}Spec", self.row.version, self.row.kind);
+        match field {
+            "spec" => go::invalid(field, &kind, value, "field is immutable"),
+            _ => Invalid::invalid(field, value.clone(), "field is immutable"),
+        }
+    }
+
     fn prepared(&self, mut object: Value, errors: Vec<Invalid>) -> Result<Prepared, String> {
         Schema::get().render(self.shape()?, &mut object);
         Ok(Prepared { object, errors })
@@ -138,7 +153,8 @@ impl Kind for Plain {
         if self.row.status {
             take(&mut object, &Value::Null, "status");
         }
-        self.prepared(object, Vec::new())
+        let errors = (self.row.errors)(&object);
+        self.prepared(object, errors)
     }
 
     fn prepare_update(
@@ -155,9 +171,12 @@ impl Kind for Plain {
         }
         let mut prepared = self.prepared(new, Vec::new())?;
         let changed = self.row.fixed.iter().filter(|field| prepared.object[**field] != old[**field]);
-        let fixed =
-            |field: &&str| Invalid::invalid(*field, prepared.object[*field].clone(), "field is immutable");
-        prepared.errors = changed.map(fixed).collect();
+        let fixed = |field: &&str| self.immutable(field, &prepared.object[*field]);
+        let fixed: Vec<Invalid> = changed.map(fixed).collect();
+        if part == Part::Main {
+            prepared.errors = (self.row.errors)(&prepared.object);
+        }
+        prepared.errors.extend(fixed);
         Ok(prepared)
     }
 

@@ -1,25 +1,36 @@
 //! Pod: containers that run together on one node.
 //!
-//! `defaults`; what may be asked for: `spec`, `volumes`, `containers`, `mounts`; what may change: `update`, `status`;
-//! `qos`: the class that follows from resources; `cells`: what `kubectl get` shows.
+//! `defaults`; what may be asked for: `spec` and whatever it calls; what may change: `update`, `status`, and through
+//! doors of their own, `parts`; `qos`: the class that follows from resources; `cells`: what `kubectl get` shows.
 
 mod cells;
+mod claims;
 mod containers;
-mod defaults;
+pub mod defaults;
+mod environment;
+mod files;
+mod keys;
 mod mounts;
+mod network;
+mod parts;
+pub mod probes;
 mod qos;
-mod spec;
+mod resources;
+mod scheduling;
+mod security;
+pub mod spec;
 mod status;
 mod update;
 mod volumes;
 
 use bowline_api::{Meta, Pod, pod};
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::{Column, DeleteReply, Deletion, Names, Rules, column};
 use crate::field::Invalid;
-use crate::registry::Subresource;
+use crate::registry::{Part, Subresource};
 
 const COLUMNS: &[Column] = &[
     column::NAME,
@@ -33,6 +44,14 @@ const COLUMNS: &[Column] = &[
     column::wide(column::text("Readiness Gates", "How many of its gates are open.")),
 ];
 
+const CHANGES: &[&str] = &["get", "patch", "update"];
+const SUBRESOURCES: &[Subresource] = &[
+    Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" },
+    Subresource { name: "ephemeralcontainers", verbs: CHANGES, group: "", version: "v1", kind: "Pod" },
+    Subresource { name: "eviction", verbs: &["create"], group: "policy", version: "v1", kind: "Eviction" },
+    Subresource { name: "resize", verbs: CHANGES, group: "", version: "v1", kind: "Pod" },
+];
+
 pub struct PodRules;
 
 impl Rules for PodRules {
@@ -40,8 +59,7 @@ impl Rules for PodRules {
     const NAMES: Names = Names { plural: "pods", singular: "pod", short: &["po"], categories: &["all"] };
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
-    const SUBRESOURCES: &'static [Subresource] =
-        &[Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" }];
+    const SUBRESOURCES: &'static [Subresource] = SUBRESOURCES;
     const GENERATION: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &[
@@ -59,13 +77,15 @@ impl Rules for PodRules {
         defaults::fill(pod);
     }
 
-    fn prepare_create(pod: &mut Pod, _now: jiff::Timestamp) {
+    fn prepare_create(pod: &mut Pod, now: jiff::Timestamp) {
         let spec = pod.spec.get_or_insert_default();
         let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let class = qos::class(spec);
+        keys::settle(pod);
         pod.status = Some(PodStatus {
             phase: Some("Pending".into()),
-            qos_class: Some(qos::class(spec).into()),
-            conditions: gated.then(|| vec![gated_condition()]),
+            qos_class: Some(class.into()),
+            conditions: gated.then(|| vec![gated_condition(now)]),
             ..Default::default()
         });
     }
@@ -79,11 +99,33 @@ impl Rules for PodRules {
     }
 
     fn validate(pod: &Pod) -> Vec<Invalid> {
-        spec::errors(pod.name(), &pod.spec.clone().unwrap_or_default())
+        spec::errors("spec", spec::Owner::Pod(pod.name()), &pod.spec.clone().unwrap_or_default())
+    }
+
+    fn validate_new(pod: &Pod) -> Vec<Invalid> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let mut errors = Self::validate(pod);
+        if spec.ephemeral_containers.is_some_and(|containers| !containers.is_empty()) {
+            errors.push(Invalid::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        }
+        let gated = spec.scheduling_gates.is_some_and(|gates| !gates.is_empty());
+        if gated && !spec.node_name.unwrap_or_default().is_empty() {
+            let text = "cannot be set until all schedulingGates have been cleared";
+            errors.push(Invalid::forbidden("spec.nodeName", text));
+        }
+        errors
     }
 
     fn validate_update(new: &Pod, old: &Pod) -> Vec<Invalid> {
         update::errors(&new.spec.clone().unwrap_or_default(), &old.spec.clone().unwrap_or_default())
+    }
+
+    fn prepare_part(new: &mut Pod, old: &Pod, part: Part) {
+        parts::prepare(new, old, part);
+    }
+
+    fn validate_part(new: &Pod, old: &Pod, part: Part) -> Vec<Invalid> {
+        parts::errors(new.name(), new, old, part)
     }
 
     fn validate_status(new: &Pod, old: &Pod) -> Vec<Invalid> {
@@ -127,8 +169,9 @@ impl Rules for PodRules {
     }
 }
 
-fn gated_condition() -> PodCondition {
+fn gated_condition(now: jiff::Timestamp) -> PodCondition {
     PodCondition {
+        last_transition_time: Some(Time(now)),
         type_: "PodScheduled".into(),
         status: "False".into(),
         reason: Some("SchedulingGated".into()),

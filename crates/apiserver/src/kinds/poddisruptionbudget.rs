@@ -2,9 +2,9 @@
 
 use bowline_api::Meta;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::check::{self, conditions, percent, same, selectors};
+use super::check::{self, conditions, go, percent, selectors};
 use super::{Column, Names, Rules, age, column};
 use crate::field::Invalid;
 
@@ -86,12 +86,8 @@ impl Rules for PodDisruptionBudgetRules {
 fn spec_errors(spec: &PodDisruptionBudgetSpec) -> Vec<Invalid> {
     let mut errors = Vec::new();
     if spec.min_available.is_some() && spec.max_unavailable.is_some() {
-        // Upstream shows its own spelling of the fields.
-        let shown = json!({
-            "MinAvailable": same::json(&spec.min_available), "MaxUnavailable": same::json(&spec.max_unavailable),
-            "Selector": same::json(&spec.selector), "UnhealthyPodEvictionPolicy": spec.unhealthy_pod_eviction_policy,
-        });
-        errors.push(Invalid::invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"));
+        let text = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(go::invalid("spec", "policy.v1.PodDisruptionBudgetSpec", spec, text));
     }
     for (field, count) in
         [("spec.minAvailable", &spec.min_available), ("spec.maxUnavailable", &spec.max_unavailable)]

@@ -57,10 +57,14 @@ impl Rules for PriorityClassRules {
     const NAMES: Names =
         Names { plural: "priorityclasses", singular: "priorityclass", short: &["pc"], categories: &[] };
     const NAMESPACED: bool = false;
-    const GENERATION: bool = true;
 
     fn default_fields(class: &mut PriorityClass) {
         class.preemption_policy.get_or_insert_with(|| PREEMPT.into());
+    }
+
+    /// What a class says may not change, so it has one generation.
+    fn prepare_create(class: &mut PriorityClass, _now: jiff::Timestamp) {
+        class.metadata.generation = Some(1);
     }
 
     fn validate(class: &PriorityClass) -> Vec<Invalid> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::admission::{
-    ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, StorageProtection,
+    ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, ServiceAddresses,
+    StorageProtection,
 };
 use super::configmap::ConfigMapRules;
 use super::csidriver::CSIDriverRules;
@@ -22,10 +23,19 @@ use super::poddisruptionbudget::PodDisruptionBudgetRules;
 use super::priorityclass::PriorityClassRules;
 use super::rbac::{ClusterRoleBindingRules, ClusterRoleRules, RoleBindingRules, RoleRules};
 use super::secret::SecretRules;
+use super::service::ServiceRules;
 use super::serviceaccount::ServiceAccountRules;
 use super::storageclass::StorageClassRules;
 use super::volumeattachment::VolumeAttachmentRules;
 use super::volumeattributesclass::VolumeAttributesClassRules;
+use super::workload::cronjob::CronJobRules;
+use super::workload::daemonset::DaemonSetRules;
+use super::workload::deployment::DeploymentRules;
+use super::workload::job::JobRules;
+use super::workload::podtemplate::PodTemplateRules;
+use super::workload::replicaset::ReplicaSetRules;
+use super::workload::replicationcontroller::ReplicationControllerRules;
+use super::workload::statefulset::StatefulSetRules;
 use crate::auth::node::NodeRestriction;
 use crate::auth::rbac::EscalationGuard;
 use crate::auth::review;
@@ -58,13 +68,31 @@ pub fn register(registry: &mut Registry) {
     registry.add::<ClusterRoleBindingRules>();
     registry.add::<PriorityClassRules>();
     registry.add::<PodDisruptionBudgetRules>();
+    registry.add::<ServiceRules>();
+    registry.add::<ReplicationControllerRules>();
+    registry.add::<PodTemplateRules>();
+    registry.add::<DeploymentRules>();
+    registry.add::<ReplicaSetRules>();
+    registry.add::<StatefulSetRules>();
+    registry.add::<DaemonSetRules>();
+    registry.add::<JobRules>();
+    registry.add::<CronJobRules>();
     ROWS.iter().for_each(|row| registry.add_kind(Arc::new(Plain::new(*row))));
     review::register(registry);
 }
 
 /// The plugins, in upstream's order.
 pub fn register_admission(registry: &mut Registry) {
-    registry.admit(ServiceAccounts);
+    register_plugins(registry, ServiceAccounts { tokens: false });
+}
+
+/// The same, for clusters where accounts exist and have tokens.
+pub fn register_admission_with_tokens(registry: &mut Registry) {
+    register_plugins(registry, ServiceAccounts { tokens: true });
+}
+
+fn register_plugins(registry: &mut Registry, accounts: ServiceAccounts) {
+    registry.admit(accounts);
     registry.admit(NodeRestriction);
     registry.admit(Priorities);
     registry.admit(DefaultTolerations);
@@ -72,4 +100,5 @@ pub fn register_admission(registry: &mut Registry) {
     registry.admit(StorageProtection);
     registry.admit(ClaimResize);
     registry.admit(EscalationGuard);
+    registry.admit(ServiceAddresses::default());
 }

@@ -5,8 +5,7 @@ use k8s_openapi::api::storage::v1::{VolumeAttachmentSource, VolumeAttachmentStat
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::check::same::immutable;
-use super::check::{self, names};
+use super::check::{self, go, names};
 use super::persistentvolume::spec;
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
@@ -76,7 +75,7 @@ impl Rules for VolumeAttachmentRules {
     }
 
     fn validate_update(new: &VolumeAttachment, old: &VolumeAttachment) -> Vec<Invalid> {
-        immutable("spec", &new.spec, &old.spec).into_iter().collect()
+        go::immutable("spec", "storage.v1.VolumeAttachmentSpec", &new.spec, &old.spec).into_iter().collect()
     }
 
     fn validate_status(new: &VolumeAttachment, _old: &VolumeAttachment) -> Vec<Invalid> {
@@ -128,7 +127,8 @@ fn volume_error_errors(at: &str, error: Option<&VolumeError>) -> Vec<Invalid> {
     let Some(error) = error else { return Vec::new() };
     let mut errors = Vec::new();
     if error.message.as_ref().is_some_and(|message| message.len() > MESSAGE_MAX) {
-        errors.push(check::too_long(format!("{at}.message"), MESSAGE_MAX));
+        // Upstream names the limit of another field.
+        errors.push(check::too_long(format!("{at}.message"), METADATA_MAX));
     }
     if let Some(code) = error.error_code.filter(|code| *code < 0) {
         let text = check::range_text(0, i32::MAX.into());

@@ -16,6 +16,13 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let metadata = &object["metadata"];
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        // The beginning of a name may end with a dash.
+        let whole = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |start| format!("{start}a"));
+        let wrong = kind.name_errors(&whole).into_iter();
+        errors.extend(wrong.map(|why| Invalid::invalid("metadata.generateName", prefix, why)));
+    }
     match text(object, "name") {
         "" => errors.push(Invalid::required("metadata.name", "name or generateName is required")),
         name => errors.extend(
@@ -45,8 +52,8 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
             detail: format!("may not be more than {ANNOTATIONS_MAX} bytes"),
         });
     }
-    errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors.extend(owner_errors(&metadata["ownerReferences"]));
+    errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors
 }
 

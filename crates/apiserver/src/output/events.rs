@@ -72,7 +72,7 @@ impl Encoder {
 
     /// Says how far the stream is without naming an object.
     pub fn bookmark(&mut self, version: u64, initial_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": version.to_string()});
         if initial_end {
             metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }

@@ -12,7 +12,7 @@ use crate::http::accept::{Encoding, Form};
 use crate::http::body::{Body, full, pieces};
 use crate::protobuf;
 use crate::registry::Kind;
-use crate::store::{Keep, Stored};
+use crate::store::{Keep, Stored, type_prefix};
 use crate::verbs::Listed;
 
 /// About how much is made at a time: what fits into a few frames of HTTP/2.
@@ -90,20 +90,39 @@ fn plain(kind: &dyn Kind, metadata: &Value, listed: Listed) -> Body {
         "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
         info.kind, info.api_version
     );
-    let objects: usize = listed.objects.iter().map(|object| object.json.len()).sum();
+    // Objects of kinds that clients define name their type in lists as well, as upstream's do.
+    let cut = match kind.structural_schema() {
+        None => type_prefix(&info.api_version, &info.kind),
+        Some(_) => String::new(),
+    };
+    let objects: usize = listed
+        .objects
+        .iter()
+        .map(|object| item(&object.json, &cut).iter().map(|part| part.len()).sum::<usize>())
+        .sum();
     let commas = listed.objects.len().saturating_sub(1);
     let size = head.len() + objects + commas + END.len();
-    let joined = Joined { head: Some(head), objects: listed.objects.into_iter(), first: true };
+    let joined = Joined { head: Some(head), cut, objects: listed.objects.into_iter(), first: true };
     if size <= PIECE {
         return full(joined.collect::<Vec<Bytes>>().concat());
     }
     pieces(size, joined)
 }
 
+/// An object without its type, in two parts; whole if it does not begin with it.
+fn item<'a>(json: &'a [u8], cut: &str) -> [&'a [u8]; 2] {
+    match json.strip_prefix(cut.as_bytes()).filter(|_| !cut.is_empty()) {
+        Some(rest) => [b"{", rest],
+        None => [b"", json],
+    }
+}
+
 /// The pieces of a list in JSON.
 struct Joined {
     /// Taken with the first piece; afterwards empty until the end.
     head: Option<String>,
+    /// The beginning of each object that is left out.
+    cut: String,
     objects: std::vec::IntoIter<Arc<Stored>>,
     first: bool,
 }
@@ -119,7 +138,7 @@ impl Iterator for Joined {
             if !std::mem::replace(&mut self.first, false) {
                 out.push(b',');
             }
-            out.extend_from_slice(&object.json);
+            item(&object.json, &self.cut).iter().for_each(|part| out.extend_from_slice(part));
             if out.len() >= PIECE {
                 self.head = Some(String::new());
                 return Some(out.into());

@@ -7,5 +7,7 @@ mod render;
 mod span;
 mod table;
 mod warning;
+mod yaml;
 
 pub use render::{reply, status};
+pub use yaml::yaml;

@@ -3,38 +3,88 @@
 
 use serde_json::Value;
 
+use crate::golang::json_type;
 use crate::status::Status;
 
 /// A path is not there, or a test failed.
 #[derive(Debug)]
 struct Inapplicable;
 
-pub fn apply(mut object: Value, operations: &Value) -> Result<Value, Status> {
-    let malformed = |why: &str| Status::bad_request(format!("error decoding patch: {why}"));
-    let operations = operations.as_array().ok_or_else(|| malformed("not a list of operations"))?;
-    for operation in operations {
-        let text = |field: &str| operation.get(field).and_then(Value::as_str);
-        let path = text("path").ok_or_else(|| malformed("an operation has no path"))?;
-        let from = || text("from").ok_or_else(|| malformed("an operation has no from"));
-        let value = || operation.get("value").cloned().ok_or_else(|| malformed("an operation has no value"));
-        let applied = match text("op").unwrap_or_default() {
-            "add" => add(&mut object, path, value()?),
-            "remove" => remove(&mut object, path).map(drop),
-            "replace" => replace(&mut object, path, value()?),
-            "move" => {
-                let from = from()?;
-                remove(&mut object, from).and_then(|moved| add(&mut object, path, moved))
-            }
-            "copy" => {
-                let copied = find(&object, from()?).cloned().ok_or(Inapplicable);
-                copied.and_then(|copied| add(&mut object, path, copied))
-            }
-            "test" => test(&object, path, operation.get("value").unwrap_or(&Value::Null)),
-            other => return Err(malformed(&format!("unknown operation {other:?}"))),
+/// More operations than this are refused.
+const OPERATIONS_MAX: usize = 10_000;
+
+/// Whether this is a list of operations. Returns the paths of what is in them beside, e.g. `[0].foo`.
+pub fn check(operations: &Value) -> Result<Vec<String>, Status> {
+    let refused = |value: &Value, wanted: &str| {
+        let found = json_type(value);
+        Status::bad_request(format!("error decoding patch: json: cannot unmarshal {found} into Go {wanted}"))
+    };
+    let all = match operations {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(all) => all,
+        other => return Err(refused(other, "value of type []handlers.jsonPatchOp")),
+    };
+    let mut unknown = Vec::new();
+    for (position, operation) in all.iter().enumerate() {
+        let Some(fields) = operation.as_object() else {
+            return Err(refused(operation, "value of type handlers.jsonPatchOp"));
         };
-        applied.map_err(|Inapplicable| Status::unprocessable())?;
+        for (name, value) in fields {
+            match name.as_str() {
+                "op" | "path" | "from" if !value.is_string() && !value.is_null() => {
+                    return Err(refused(value, &format!("struct field jsonPatchOp.{name} of type string")));
+                }
+                "op" | "path" | "from" | "value" => {}
+                _ => unknown.push(format!("[{position}].{name}")),
+            }
+        }
+    }
+    if all.len() > OPERATIONS_MAX {
+        let count = all.len();
+        return Err(Status::too_large(&format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
+        )));
+    }
+    Ok(unknown)
+}
+
+/// Bytes that all copies of a patch may add; each could double the object.
+const COPIED_MAX: usize = 3 << 20;
+
+/// The operations were checked.
+pub fn apply(mut object: Value, operations: &Value) -> Result<Value, Status> {
+    let mut copied = 0;
+    for operation in operations.as_array().into_iter().flatten() {
+        step(&mut object, operation, &mut copied).map_err(|Inapplicable| Status::unprocessable())?;
     }
     Ok(object)
+}
+
+fn step(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), Inapplicable> {
+    let text = |field: &str| operation.get(field).and_then(Value::as_str).ok_or(Inapplicable);
+    // No value is null.
+    let value = operation.get("value").unwrap_or(&Value::Null);
+    let path = text("path")?;
+    match text("op")? {
+        "add" => add(object, path, value.clone()),
+        "remove" => remove(object, path).map(drop),
+        "replace" => replace(object, path, value.clone()),
+        "move" => {
+            let moved = remove(object, text("from")?)?;
+            add(object, path, moved)
+        }
+        "copy" => {
+            let source = lenient(object, text("from")?)?;
+            *copied += source.to_string().len();
+            if *copied > COPIED_MAX {
+                return Err(Inapplicable);
+            }
+            let source = source.clone();
+            add(object, path, source)
+        }
+        "test" if lenient(object, path)? == value => Ok(()),
+        _ => Err(Inapplicable),
+    }
 }
 
 /// The unescaped segments of a pointer.
@@ -115,10 +165,10 @@ fn remove(object: &mut Value, path: &str) -> Result<Value, Inapplicable> {
 }
 
 /// An absent key counts as null, but what would hold it must be there.
-fn test(object: &Value, path: &str, value: &Value) -> Result<(), Inapplicable> {
+fn lenient<'a>(object: &'a Value, path: &str) -> Result<&'a Value, Inapplicable> {
     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     find(object, parent).ok_or(Inapplicable)?;
-    if find(object, path).unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Inapplicable) }
+    Ok(find(object, path).unwrap_or(&Value::Null))
 }
 
 #[cfg(test)]
@@ -207,13 +257,43 @@ mod tests {
 
     #[test]
     fn a_malformed_patch_is_a_bad_request() {
-        for patch in [
-            json!({}),
-            json!([{"op": "add"}]),
-            json!([{"op": "grow", "path": "/a"}]),
-            json!([{"op": "add", "path": "/a"}]),
-        ] {
-            assert_eq!(apply(json!({}), &patch).unwrap_err().code, 400, "{patch}");
+        for patch in [json!({}), json!(["add"]), json!("add")] {
+            assert_eq!(check(&patch).unwrap_err().code, 400, "{patch}");
         }
+    }
+
+    #[test]
+    fn what_is_no_list_of_operations() {
+        let cases = [
+            (json!({}), "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+            (json!([1]), "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+            (
+                json!([{"op": 1}]),
+                "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
+            ),
+        ];
+        for (operations, why) in cases {
+            let refused = check(&operations).expect_err("refused");
+            assert_eq!((refused.code, refused.message), (400, format!("error decoding patch: {why}")));
+        }
+        assert_eq!(check(&json!([{"op": "add", "foo": 1}])).expect("operations"), ["[0].foo"]);
+        for nonsense in
+            [json!([{}]), json!([{"op": "x", "path": "/a"}]), json!([{"op": "move", "path": "/a"}])]
+        {
+            assert_eq!(apply(json!({}), &nonsense).expect_err("refused").code, 422, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn patches_have_an_end() {
+        let many = |count: usize| Value::Array(vec![op("test", "/a", json!(null)); count]);
+        assert!(check(&many(10_000)).is_ok());
+        let refused = check(&many(10_001)).expect_err("too many");
+        let text =
+            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+        assert_eq!((refused.code, refused.message.as_str()), (413, text));
+        // Each copy doubles what is there.
+        let copies = vec![json!({"op": "copy", "from": "/a", "path": "/a/b"}); 1000];
+        assert_eq!(apply(json!({"a": {"x": "y"}}), &Value::Array(copies)).expect_err("refused").code, 422);
     }
 }

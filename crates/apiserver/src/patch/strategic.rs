@@ -1,8 +1,11 @@
 //! Strategic merge patch: a merge patch whose lists merge by key, steered by `$` directives.
 
+mod order;
+
 use serde_json::{Map, Value};
 
 use super::merge_keys::{ListKind, Path};
+use crate::golang::plain;
 use crate::status::Status;
 
 const PATCH: &str = "$patch";
@@ -12,16 +15,20 @@ const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 
 type Object = Map<String, Value>;
 
+/// What a patch says of a list that it only orders.
+static UNCHANGED: Value = Value::Array(Vec::new());
+
 pub fn apply(object: Value, patch: &Value) -> Result<Value, Status> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
-        return Err(malformed("the patch is not an object"));
+        return Err(Status::bad_request("the patch is not an object"));
     };
     let mut path = Path::of(&object);
     merge_object(object, patch, &mut path).map(Value::Object)
 }
 
-fn malformed(why: &str) -> Status {
-    Status::bad_request(format!("error decoding patch: {why}"))
+/// Upstream passes these on as they are.
+fn no_merge_key(element: &Value, key: &str) -> Status {
+    Status::bare(format!("map: {} does not contain declared merge key: {key}", plain(element)))
 }
 
 /// `path` leads to this object, without positions.
@@ -30,12 +37,14 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Resu
         None | Some("merge") => {}
         Some("replace") => return Ok(cleaned(patch)),
         Some("delete") => return Ok(Object::new()),
-        Some(other) => return Err(malformed(&format!("unknown directive {other:?}"))),
+        Some(other) => {
+            let shown = plain(&Value::Object(patch.clone()));
+            return Err(Status::bare(format!("unknown patch type: {other} in map: {shown}")));
+        }
     }
     let mut out = old;
     if let Some(keep) = patch.get(RETAIN_KEYS) {
-        let keep = keep.as_array().ok_or_else(|| malformed("$retainKeys is not a list"))?;
-        out.retain(|key, _| keep.iter().any(|kept| kept == key));
+        retain_keys(&mut out, keep, patch)?;
     }
     for (key, change) in patch {
         if key == PATCH || key == RETAIN_KEYS || key.starts_with(SET_ORDER) {
@@ -47,22 +56,72 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Resu
         }
         path.fields.push(key);
         let old = out.remove(key);
-        if let Some(new) = merge_value(old, change, path)? {
+        let order = patch.get(&format!("{SET_ORDER}{key}"));
+        if let Some(new) = ordered(old, order, change, path)? {
             out.insert(key.clone(), new);
         }
         path.fields.pop();
     }
-    // Orders come last: they may speak of lists that the patch changes and of lists it does not.
+    // An order may also speak of a list that the patch does not change.
     for (key, order) in patch {
-        if let Some(field) = key.strip_prefix(SET_ORDER)
-            && let (Some(Value::Array(list)), Some(order)) = (out.get_mut(field), order.as_array())
+        let field = key.strip_prefix(SET_ORDER).filter(|field| !patch.contains_key(*field));
+        if let Some(field) = field
+            && let Some(old) = out.remove(field)
         {
             path.fields.push(field);
-            reorder(list, order, path.list_kind());
+            if let Some(new) = ordered_list(old, order, &UNCHANGED, path)? {
+                out.insert(field.to_owned(), new);
+            }
             path.fields.pop();
         }
     }
     Ok(out)
+}
+
+/// Fields that the patch names and does not keep make no sense.
+fn retain_keys(object: &mut Object, keep: &Value, patch: &Object) -> Result<(), Status> {
+    let refused = || Status::bad_request("invalid patch format of retainKeys");
+    let keep = keep.as_array().ok_or_else(refused)?;
+    let kept = |key: &String| keep.iter().any(|kept| kept == key);
+    if !patch.keys().filter(|key| !key.starts_with('$')).all(kept) {
+        return Err(refused());
+    }
+    object.retain(|key, _| kept(key));
+    Ok(())
+}
+
+fn ordered<'a>(
+    old: Option<Value>,
+    order: Option<&Value>,
+    change: &'a Value,
+    path: &mut Path<'a>,
+) -> Result<Option<Value>, Status> {
+    match (old, order) {
+        (Some(old @ Value::Array(_)), Some(order)) => ordered_list(old, order, change, path),
+        (old, Some(order)) => {
+            order::check(order, change, path.list_kind())?;
+            merge_value(old, change, path)
+        }
+        (old, None) => merge_value(old, change, path),
+    }
+}
+
+/// Merges a list and puts it into the order that the patch asks for.
+fn ordered_list<'a>(
+    old: Value,
+    order: &Value,
+    change: &'a Value,
+    path: &mut Path<'a>,
+) -> Result<Option<Value>, Status> {
+    let kind = path.list_kind();
+    let order = order::check(order, change, kind)?;
+    let before = old.as_array().cloned().unwrap_or_default();
+    Ok(match merge_value(Some(old), change, path)? {
+        Some(Value::Array(merged)) if kind != ListKind::Replace => {
+            Some(Value::Array(order::arrange(merged, order, &before, kind)))
+        }
+        other => other,
+    })
 }
 
 /// `None` when the value goes away.
@@ -117,11 +176,14 @@ fn merge_list<'a>(
         }
         ListKind::MergeBy(key) => {
             for element in patch {
-                let fields =
-                    element.as_object().ok_or_else(|| malformed("a list element is not an object"))?;
-                let id = fields.get(key).ok_or_else(|| {
-                    malformed(&format!("map: {element} does not contain declared merge key: {key}"))
-                })?;
+                let Some(fields) = element.as_object() else {
+                    let lists = [plain(&Value::Array(old)), plain(&Value::Array(patch.to_vec()))];
+                    return Err(Status::bare(format!(
+                        "list element types are not identical: [{}]",
+                        lists.join(" ")
+                    )));
+                };
+                let id = fields.get(key).ok_or_else(|| no_merge_key(element, key))?;
                 let position = old.iter().position(|candidate| candidate.get(key) == Some(id));
                 match (directive(element).as_deref(), position) {
                     (Some("delete"), Some(position)) => drop(old.remove(position)),
@@ -141,24 +203,6 @@ fn merge_list<'a>(
 fn delete_primitives(object: &mut Object, field: &str, unwanted: &Value) {
     if let (Some(Value::Array(list)), Some(unwanted)) = (object.get_mut(field), unwanted.as_array()) {
         list.retain(|element| !unwanted.contains(element));
-    }
-}
-
-/// Listed elements take the given order; others keep their place relative to their neighbours in front.
-fn reorder(list: &mut [Value], order: &[Value], kind: ListKind) {
-    let rank = |element: &Value| match kind {
-        ListKind::MergeBy(key) => order.iter().position(|o| o.get(key) == element.get(key)),
-        ListKind::Set | ListKind::Replace => order.iter().position(|o| o == element),
-    };
-    let mut listed: Vec<Value> = list.iter().filter(|e| rank(e).is_some()).cloned().collect();
-    listed.sort_by_key(|element| rank(element));
-    let mut listed = listed.into_iter();
-    for element in list.iter_mut() {
-        if rank(element).is_some()
-            && let Some(next) = listed.next()
-        {
-            *element = next;
-        }
     }
 }
 

@@ -38,6 +38,10 @@ pub enum Part {
     Status,
     /// The assignment of a pod to a node, which the server itself makes.
     Binding,
+    /// Containers to look around with in a pod.
+    EphemeralContainers,
+    /// Sizes of the containers of a pod.
+    Resize,
 }
 
 impl Part {
@@ -47,7 +51,19 @@ impl Part {
             Self::Main => "",
             Self::Status => "status",
             Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
         }
+    }
+
+    /// The part that clients may read and change under a name in a path.
+    pub fn named(subresource: &str) -> Option<Self> {
+        [Self::EphemeralContainers, Self::Resize].into_iter().find(|part| part.subresource() == subresource)
+    }
+
+    /// Whether a change of this part is a change of what the object asks for.
+    pub fn is_content(self) -> bool {
+        matches!(self, Self::Main | Self::EphemeralContainers | Self::Resize)
     }
 }
 
@@ -75,6 +91,7 @@ pub trait Kind: Send + Sync + 'static {
         None
     }
     /// From the stored form to this kind's.
+    #[expect(clippy::wrong_self_convention, reason = "the object is converted, not the kind")]
     fn from_stored(&self, stored: Value) -> Value {
         stored
     }
@@ -190,7 +207,7 @@ impl<R: Rules> Kind for Erased<R> {
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        let mut errors = R::validate(&object);
+        let mut errors = R::validate_new(&object);
         errors.extend(R::validate_create(&object));
         Ok(Prepared { errors, object: self.rendered(&object)? })
     }
@@ -213,6 +230,10 @@ impl<R: Rules> Kind for Erased<R> {
                 R::validate_status(&new, &old)
             }
             Part::Binding => Vec::new(),
+            Part::EphemeralContainers | Part::Resize => {
+                R::prepare_part(&mut new, &old, part);
+                R::validate_part(&new, &old, part)
+            }
         };
         Ok(Prepared { errors, object: self.rendered(&new)? })
     }

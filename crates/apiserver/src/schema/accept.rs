@@ -76,7 +76,7 @@ impl<'a> Reading<'a> {
             (Shape::IntOrString, Value::Number(number)) if fits_32(number) => Ok(input.clone()),
             (Shape::IntOrString, other) => Err(self.misfit_text(other, "int32")),
             (Shape::Time, Value::String(text)) => time(text, "%Y-%m-%dT%H:%M:%SZ", GO_TIME),
-            (Shape::MicroTime, Value::String(text)) => time(text, "%Y-%m-%dT%H:%M:%S%.6fZ", GO_MICRO_TIME),
+            (Shape::MicroTime, Value::String(text)) => micro_time(text),
             (Shape::Time | Shape::MicroTime, Value::Null) => Ok(Value::Null),
             (Shape::Time | Shape::MicroTime, other) => Err(self.misfit_text(other, "string")),
             (_, Value::Null) => Ok(Value::Null),
@@ -127,7 +127,6 @@ impl<'a> Reading<'a> {
             Shape::Message(inner) if place.inline => {
                 let inner = self.schema.of(inner);
                 self.path.push(Step::Embedded(short_name(&inner.name)));
-                self.owners.push(short_name(&inner.name));
                 self.locate(inner, name)
             }
             _ => Some(field),
@@ -254,4 +253,18 @@ fn time(text: &str, format: &str, go_format: &str) -> Result<Value, String> {
         Ok(at) => Ok(at.strftime(format).to_string().into()),
         Err(_) => Err(format!("parsing time {text:?} as {go_format:?}: cannot parse {text:?} as \"2006\"")),
     }
+}
+
+/// Six digits, no more and no fewer.
+fn micro_time(text: &str) -> Result<Value, String> {
+    let fraction = text.find(['.', ',']).map(|start| &text[start + 1..]).unwrap_or_default();
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    let seconds = text.get(..19).is_some_and(|whole| format!("{whole}Z").parse::<Timestamp>().is_ok());
+    if seconds && digits != 6 {
+        let rest = text.get(19..).unwrap_or_default();
+        return Err(format!(
+            "parsing time {text:?} as {GO_MICRO_TIME:?}: cannot parse {rest:?} as \".000000\""
+        ));
+    }
+    time(text, "%Y-%m-%dT%H:%M:%S%.6fZ", GO_MICRO_TIME)
 }

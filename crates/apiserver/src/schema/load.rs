@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
-use super::{Field, Merge, Ownership, Place, Schema, Shape, Type, TypeId};
+use super::{API, Field, Merge, Ownership, Place, Schema, Shape, Type, TypeId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -34,6 +34,7 @@ struct FileField {
     inline: bool,
     omit_empty: bool,
     omit_zero: bool,
+    title: String,
     go: String,
     pointer: bool,
     strategy: String,
@@ -57,7 +58,17 @@ pub fn load(text: &str) -> Result<Schema, LoadError> {
     let find =
         |name: &String| ids.get(name.as_str()).copied().ok_or_else(|| LoadError::Undescribed(name.clone()));
     let kinds = file.kinds.iter().map(|(kind, name)| Ok((kind.as_str().into(), find(name)?)));
-    Ok(Schema { kinds: kinds.collect::<Result<_, LoadError>>()?, types })
+    let named = ids.iter().filter_map(|(name, id)| Some((name.strip_prefix(API)?.into(), *id)));
+    Ok(Schema { kinds: kinds.collect::<Result<_, LoadError>>()?, named: named.collect(), types })
+}
+
+/// The name with a capital, unless the file says otherwise.
+fn title(field: &FileField) -> String {
+    let mut rest = field.name.chars();
+    match field.title.as_str() {
+        "" => rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect(),
+        title => title.to_owned(),
+    }
 }
 
 fn read(field: &FileField, ids: &HashMap<&str, TypeId>) -> Result<Field, LoadError> {
@@ -69,6 +80,7 @@ fn read(field: &FileField, ids: &HashMap<&str, TypeId>) -> Result<Field, LoadErr
         inline: field.inline,
         omit_empty: field.omit_empty,
         omit_zero: field.omit_zero,
+        title: title(field).into(),
         go: field.go.as_str().into(),
         pointer: field.pointer,
         merge: Merge {

@@ -2,6 +2,7 @@
 //! own what in server-side apply. Taken from its Go modules by `make schema`.
 
 mod accept;
+mod go;
 mod load;
 mod render;
 #[cfg(test)]
@@ -50,6 +51,8 @@ pub struct Field {
     pub omit_empty: bool,
     /// An empty struct or time is left out of JSON as well.
     pub omit_zero: bool,
+    /// What Go calls the field.
+    pub title: Box<str>,
     /// What Go calls the type, where the shape alone does not say it.
     pub go: Box<str>,
     /// Presence counts, even with an empty value.
@@ -109,7 +112,12 @@ pub struct Schema {
     types: Vec<Type>,
     /// By `apiVersion kind`.
     kinds: HashMap<Box<str>, TypeId>,
+    /// By name, without what all begin with.
+    named: HashMap<Box<str>, TypeId>,
 }
+
+/// What the names of upstream's types begin with.
+const API: &str = "io.k8s.api.";
 
 impl Schema {
     /// The schema of this build. Read on first use.
@@ -118,7 +126,7 @@ impl Schema {
             load::load(include_str!("../../schema/kubernetes.json")).unwrap_or_else(|error| {
                 // The file is part of the program, and a test reads it.
                 tracing::error!(%error, "the built-in schema is unreadable");
-                Schema { types: Vec::new(), kinds: HashMap::new() }
+                Schema { types: Vec::new(), kinds: HashMap::new(), named: HashMap::new() }
             })
         });
         &SCHEMA
@@ -133,6 +141,16 @@ impl Schema {
         // The file lists them by name.
         let found = self.types.binary_search_by(|known| (*known.name).cmp(name));
         found.ok().map(|position| &self.types[position])
+    }
+
+    /// A value of one of upstream's types, e.g. `core.v1.Taint`, as Go prints it in complaints.
+    pub fn go_text(&self, type_name: &str, value: &Value) -> String {
+        self.named.get(type_name).map_or_else(|| value.to_string(), |id| go::compact(self, *id, value))
+    }
+
+    /// The same with a line for each field, as Go compares them.
+    pub fn go_lines(&self, type_name: &str, value: &Value) -> Vec<String> {
+        self.named.get(type_name).map_or_else(|| vec![value.to_string()], |id| go::lines(self, *id, value))
     }
 
     /// Reads an object of a type as Go's decoder does; the error is its text.

@@ -40,7 +40,7 @@ fn requirement(text: &str, kind: &dyn Kind) -> Result<Requirement, Status> {
     } else if let Some((label, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
         (label, value, true)
     } else {
-        let why = format!("invalid selector: {text:?}; can't understand {text:?}");
+        let why = format!("invalid selector: '{text}'; can't understand '{text}'");
         return Err(Status::bad_request(why));
     };
     let own = &kind.info().field_labels;

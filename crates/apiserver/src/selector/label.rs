@@ -1,9 +1,11 @@
 //! `a=b, c in (d, e), !f`: the text form of label selectors.
 
+use std::collections::BTreeMap;
+
 use bowline_api::name::{label_value_errors, qualified_name_errors};
 
+use super::lexer::{Lexer, Token};
 use crate::status::Status;
-use std::collections::BTreeMap;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Requirement {
@@ -38,66 +40,121 @@ impl Requirement {
     }
 }
 
+/// In the grammar and with the complaints of upstream's parser.
 pub fn parse(text: &str) -> Result<Vec<Requirement>, Status> {
-    let refused = |why: String| Status::bad_request(format!("unable to parse requirement: {why}"));
-    split(text).into_iter().map(|part| requirement(part).map_err(refused)).collect()
-}
-
-/// At commas outside parentheses.
-fn split(text: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0_i32, 0);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(&text[start..at]);
-                start = at + 1;
+    let mut lexer = Lexer::new(text);
+    let mut all = Vec::new();
+    loop {
+        match lexer.peek() {
+            (Token::End, _) => return Ok(all),
+            (Token::Word | Token::Not, _) => {}
+            (_, found) => {
+                return refuse(format!("found '{found}', expected: !, identifier, or 'end of string'"));
             }
-            _ => {}
+        }
+        match requirement(&mut lexer) {
+            Ok(requirement) => all.push(requirement),
+            Err(why) => return refuse(format!("unable to parse requirement: {why}")),
+        }
+        match lexer.value() {
+            (Token::End, _) => return Ok(all),
+            (Token::Comma, _) => match lexer.peek() {
+                (Token::Word | Token::Not, _) => {}
+                (_, found) => return refuse(format!("found '{found}', expected: identifier after ','")),
+            },
+            (_, found) => return refuse(format!("found '{found}', expected: ',' or 'end of string'")),
         }
     }
-    parts.push(&text[start..]);
-    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-fn requirement(text: &str) -> Result<Requirement, String> {
-    let (key, operator, values) = if let Some(key) = text.strip_prefix('!') {
-        (key.trim(), Operator::Absent, Vec::new())
-    } else if let Some((head, list)) = text.split_once('(') {
-        let list = list.strip_suffix(')').ok_or_else(|| format!("found {text:?}, expected: ')'"))?;
-        let values = list.split(',').map(|value| value.trim().to_owned()).collect();
-        let (key, word) = head.trim().rsplit_once(char::is_whitespace).unwrap_or((head.trim(), ""));
-        let operator = match word {
-            "in" => Operator::In,
-            "notin" => Operator::NotIn,
-            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
-        };
-        (key.trim(), operator, values)
-    } else if let Some((key, value)) = text.split_once("!=") {
-        (key.trim(), Operator::NotIn, vec![value.trim().to_owned()])
-    } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        (key.trim(), Operator::In, vec![value.trim().to_owned()])
-    } else if let Some((key, value)) = text.split_once('>') {
-        (key.trim(), Operator::Greater, vec![value.trim().to_owned()])
-    } else if let Some((key, value)) = text.split_once('<') {
-        (key.trim(), Operator::Less, vec![value.trim().to_owned()])
-    } else {
-        (text, Operator::Exists, Vec::new())
-    };
+fn refuse<T>(why: String) -> Result<T, Status> {
+    Err(Status::bad_request(why))
+}
+
+fn requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, String> {
+    let (mut token, mut key) = lexer.value();
+    let absent = token == Token::Not;
+    if absent {
+        (token, key) = lexer.value();
+    }
+    if token != Token::Word {
+        return Err(format!("found '{key}', expected: identifier"));
+    }
     if let Some(error) = qualified_name_errors(key).first() {
         return Err(format!("key: Invalid value: {key:?}: {error}"));
     }
-    let compares = matches!(operator, Operator::Greater | Operator::Less);
-    for value in &values {
-        if let Some(error) = label_value_errors(value).first() {
-            return Err(format!("values[0][{key}]: Invalid value: {value:?}: {error}"));
-        }
-        if compares && value.parse::<i64>().is_err() {
-            return Err(format!("for 'Gt', 'Lt' operators, the value must be an integer, got {value:?}"));
+    let (operator, values) = if absent {
+        (Operator::Absent, Vec::new())
+    } else if matches!(lexer.peek().0, Token::End | Token::Comma) {
+        (Operator::Exists, Vec::new())
+    } else {
+        comparison(lexer)?
+    };
+    check_values(key, operator, &values)?;
+    Ok(Requirement { key: key.to_owned(), operator, values })
+}
+
+fn comparison(lexer: &mut Lexer<'_>) -> Result<(Operator, Vec<String>), String> {
+    let (token, found) = lexer.operator();
+    Ok(match token {
+        Token::In => (Operator::In, listed(lexer)?),
+        Token::NotIn => (Operator::NotIn, listed(lexer)?),
+        Token::Equal | Token::DoubleEqual => (Operator::In, vec![single(lexer)?]),
+        Token::NotEqual => (Operator::NotIn, vec![single(lexer)?]),
+        Token::Greater => (Operator::Greater, vec![single(lexer)?]),
+        Token::Less => (Operator::Less, vec![single(lexer)?]),
+        _ => return Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt")),
+    })
+}
+
+/// The value after a sign; nothing is the empty value.
+fn single(lexer: &mut Lexer<'_>) -> Result<String, String> {
+    if matches!(lexer.peek().0, Token::End | Token::Comma) {
+        return Ok(String::new());
+    }
+    match lexer.value() {
+        (Token::Word, value) => Ok(value.to_owned()),
+        (_, found) => Err(format!("found '{found}', expected: identifier")),
+    }
+}
+
+/// Values in parentheses. An omitted one is the empty value.
+fn listed(lexer: &mut Lexer<'_>) -> Result<Vec<String>, String> {
+    let (token, found) = lexer.value();
+    if token != Token::Open {
+        return Err(format!("found '{found}' expected: '('"));
+    }
+    let mut values = Vec::new();
+    loop {
+        let value = match lexer.peek() {
+            (Token::Word, value) => {
+                lexer.value();
+                value
+            }
+            (Token::Comma | Token::Close, _) => "",
+            (_, found) => return Err(format!("found '{found}', expected: ',', ')' or identifier")),
+        };
+        values.push(value.to_owned());
+        match lexer.value() {
+            (Token::Comma, _) => {}
+            (Token::Close, _) => return Ok(values),
+            (_, found) => return Err(format!("found '{found}', expected: ',' or ')'")),
         }
     }
-    Ok(Requirement { key: key.to_owned(), operator, values })
+}
+
+fn check_values(key: &str, operator: Operator, values: &[String]) -> Result<(), String> {
+    let compares = matches!(operator, Operator::Greater | Operator::Less);
+    for (position, value) in values.iter().enumerate() {
+        if compares && value.parse::<i64>().is_err() {
+            let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+            return Err(format!("values[{position}]: Invalid value: {value:?}: {why}"));
+        }
+        if let Some(error) = label_value_errors(value).first() {
+            return Err(format!("values[{position}][{key}]: Invalid value: {value:?}: {error}"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,8 +189,33 @@ mod tests {
         for (text, want) in cases {
             assert_eq!(parse(text).unwrap().iter().all(|r| r.matches(&labels)), want, "{text}");
         }
-        for text in ["app in web", "app in (web", "=x", "a b", "app=a b", "n>x", "-a=b"] {
+    }
+
+    /// As upstream's server answered.
+    #[test]
+    fn refusals() {
+        let cases = [
+            ("tier in gold", "unable to parse requirement: found 'gold' expected: '('"),
+            ("a in", "unable to parse requirement: found '' expected: '('"),
+            ("a notin (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a in (b,c", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+            ("!a=b", "found '=', expected: ',' or 'end of string'"),
+            ("a,,b", "found ',', expected: identifier after ','"),
+            ("a,", "found '', expected: identifier after ','"),
+            (
+                "a>b",
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
+        ];
+        for (text, want) in cases {
+            let refused = parse(text).unwrap_err();
+            assert_eq!((refused.code, refused.message.as_str()), (400, want), "{text}");
+        }
+        for text in ["a b", "app=a b", "-a=b", "!", "a in (b c)"] {
             assert_eq!(parse(text).unwrap_err().code, 400, "{text}");
         }
+        assert!(parse("a in ()").is_ok() && parse("in in (in, notin)").is_ok());
     }
 }

@@ -58,7 +58,7 @@ fn phrases() {
             "Timeout: Too large resource version: 9, current: 5",
         ),
         (
-            Status::too_large(3_145_728),
+            Status::too_large("limit is 3145728"),
             413,
             "RequestEntityTooLarge",
             "Request entity too large: limit is 3145728",

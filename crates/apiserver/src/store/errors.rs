@@ -38,7 +38,7 @@ impl From<Trouble> for WriteError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("data directory {dir} is in use by another process{holder}")]
+    #[error("data directory {dir} is in use by another process{holder}: stop it first")]
     InUse { dir: String, holder: String },
     #[error(
         "{place} was written by a newer version (format {found}, this one reads up to {known}): use that version or another place"

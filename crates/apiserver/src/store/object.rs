@@ -105,7 +105,7 @@ impl Stored {
         if let Some((_, seen)) = lock().as_ref().filter(|(key, _)| key.is(view)) {
             return seen.clone();
         }
-        let seen = serde_json::to_vec(&read(self.value())).unwrap_or_default();
+        let seen = json(&read(self.value())).unwrap_or_default();
         // Mostly a view changes nothing: then the bytes are shared.
         let json = if seen == self.json { self.json.clone() } else { seen.into() };
         let seen = Arc::new(Self::new(self.key.clone(), self.version, json));
@@ -197,11 +197,41 @@ pub fn encode(kind: EventKind, mut value: Value, version: u64) -> Result<(Bytes,
     value["metadata"]["resourceVersion"] = version.to_string().into();
     let mut line = opening(kind.word());
     let start = line.len();
-    serde_json::to_writer(&mut line, &value).map_err(|error| error.to_string())?;
+    write(&value, &mut line).map_err(|error| error.to_string())?;
     let end = line.len();
     line.extend_from_slice(CLOSING);
     let frame = Bytes::from(line);
     Ok((frame.slice(start..end), frame))
+}
+
+/// What stands first in the JSON of every object. A list of a kind names it once, so its objects begin behind this.
+pub fn type_prefix(api_version: &str, kind: &str) -> String {
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",")
+}
+
+/// An object in the order in which people read it, and which [`type_prefix`] relies on.
+pub fn json(object: &Value) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(1024);
+    write(object, &mut out)?;
+    Ok(out)
+}
+
+fn write(object: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
+    let Some(members) = object.as_object() else { return serde_json::to_writer(out, object) };
+    let first = FIRST.iter().filter_map(|name| members.get_key_value(*name));
+    let others = members.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+    out.push(b'{');
+    for (position, (name, value)) in first.chain(others).enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut *out, name)?;
+        out.push(b':');
+        serde_json::to_writer(&mut *out, value)?;
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 /// One line of a watch stream around any JSON.

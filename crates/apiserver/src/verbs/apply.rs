@@ -12,6 +12,7 @@ use super::update::{Tracking, change_tracked};
 use super::{Actor, Call, Reply, ownership};
 use crate::apply::{self, Operation};
 use crate::core::Core;
+use crate::golang::json_type;
 use crate::http::yaml;
 use crate::metadata;
 use crate::registry::Part;
@@ -29,7 +30,7 @@ struct Config {
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     let config = read(call)?;
     for _ in 0..ATTEMPTS_MAX {
-        let missing = core.store.get(&call.info().table, &call.key()).is_none();
+        let missing = core.object(call.kind.as_ref(), &call.key()).is_none();
         // A subresource needs its object.
         let attempt = match missing && part == Part::Main {
             true => create(core, call, &config).await,
@@ -48,13 +49,6 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
     let mut object = made(core, call, &Value::Null, config)?;
     // There is nothing that it could have been read from.
     metadata::set(&mut object, "resourceVersion", None);
-    let named = metadata::name(&object);
-    if named.is_empty() {
-        let name = call.name();
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
-    }
     let uid = metadata::text(&object, "uid");
     if !uid.is_empty() {
         let why = format!(
@@ -62,6 +56,7 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
         );
         return Err(Status::conflict(call.info().resource(), call.name(), &why));
     }
+    call.may(core, "create")?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
     let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;
@@ -84,7 +79,7 @@ fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Value,
     let applied = apply::apply(old, &config.object, shape, &writer, call.query.flag("force"))?;
     let mut object = applied.object;
     ownership::detach(&mut object);
-    let mut object = input::decode(call, object, Source::Apply)?.object;
+    let mut object = input::decode(call, object, &Source::Apply, &[])?.object;
     input::check_place(call, &object)?;
     input::check_version(call, &object, old)?;
     ownership::attach(&mut object, applied.record);
@@ -103,7 +98,7 @@ fn read(call: &Call) -> Result<Config, Status> {
         other => {
             return Err(refused(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                input::json_type(&other)
+                json_type(&other)
             )));
         }
     };
@@ -132,6 +127,6 @@ fn check(call: &Call, object: &Value) -> Result<(), Status> {
     apply::check(object, ownership::shape(call.kind.as_ref())).map_err(|mismatches| {
         let (namespace, name) = (metadata::text(object, "namespace"), metadata::name(object));
         let why = format!("failed to create typed patch object ({namespace}/{name}; {shown}): {mismatches}");
-        Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why)
+        Status::bare(why)
     })
 }

@@ -42,7 +42,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     // Nobody owns an assignment.
     let make = |old: &Value| assigned(old, node, &binding, &now);
     change_tracked(core, call, Part::Binding, None, Tracking::Done, make).await?;
-    let status = Status::new(StatusCode::OK, "", "");
+    let status = Status::new(StatusCode::CREATED, "", "");
     Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
 }
 
@@ -57,6 +57,9 @@ fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Val
     if !current.is_empty() {
         return conflict(format!("pod {name} is already assigned to node {current:?}"));
     }
+    if !pod["spec"]["schedulingGates"].as_array().is_none_or(Vec::is_empty) {
+        return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
     let wanted = metadata::text(binding, "uid");
     if !wanted.is_empty() && wanted != metadata::text(pod, "uid") {
         let uid = metadata::text(pod, "uid");
@@ -66,6 +69,10 @@ fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Val
     }
     let mut pod = pod.clone();
     pod["spec"]["nodeName"] = node.into();
+    // Room that was made elsewhere is no longer wanted.
+    if let Some(status) = pod["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }

@@ -7,16 +7,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::input::{self, Input, Source};
+use super::input::{self, Input};
 use super::options::{self, Verb};
 use super::update::Tracking;
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
+use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -26,7 +27,8 @@ const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
-    let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
+    let Input { object, mut warnings } = input::body(call)?;
+    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
@@ -88,7 +90,7 @@ pub async fn create_tracked(
         }
         let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
-            return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
+            return json(&object).map(Bytes::from).map_err(Status::internal);
         }
         let key = ObjectKey::new(within, metadata::name(&object));
         let name = key.name.clone();

@@ -17,9 +17,9 @@ use crate::kinds::DeleteReply;
 use crate::metadata;
 use crate::registry::{Kind, KindInfo};
 use crate::status::{Resource, Status};
-use crate::store::{Change, Expect, Stored, Write, WriteError};
+use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
-pub use options::Options;
+pub use options::{Options, embedded};
 use plan::{Character, Plan, plan};
 
 /// How often a deletion that names no version starts over when others write in between.
@@ -110,7 +110,7 @@ pub async fn delete(
             Plan::Announce(mut new) => {
                 namespace::mark(info, &mut new);
                 if options.dry_run {
-                    let json = serde_json::to_vec(&new).map_err(Status::internal)?;
+                    let json = json(&new).map_err(Status::internal)?;
                     return Ok(Deleted::Held(json.into()));
                 }
                 Change::Put(new)

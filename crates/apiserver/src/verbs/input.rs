@@ -1,20 +1,30 @@
 //! From a body to an object of the kind of the call.
 
-use http::StatusCode;
 use serde_json::Value;
 
 use super::options::{FieldValidation, field_validation};
 use super::{Call, ownership};
 use crate::custom::type_meta;
 use crate::field::Invalid;
+use crate::golang::json_type;
+use crate::http::yaml;
+use crate::json;
 use crate::metadata;
+use crate::protobuf;
+use crate::schema::Schema;
 use crate::status::Status;
 
-/// Where an object came from; the errors differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+const JSON: &str = "application/json";
+/// What bodies of creates, updates and deletions may be; the last one was made JSON before it got here.
+const MEDIA_TYPES: [&str; 3] = [JSON, yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
+
+/// Where an object came from; what is said of its faults differs.
+pub enum Source<'a> {
     Body,
+    /// A JSON or merge patch; shown is what it made.
     Patch,
+    /// A strategic merge patch, which cannot change what an object is and is itself shown.
+    Strategic(&'a Value),
     Apply,
 }
 
@@ -24,94 +34,261 @@ pub struct Input {
     pub warnings: Vec<String>,
 }
 
-/// Bodies of creates and updates are JSON; a client that names no type means JSON.
-pub fn parse(call: &Call) -> Result<Value, Status> {
-    if !matches!(call.content_type.as_str(), "" | "application/json") {
-        return Err(Status::unsupported_media_type(&["application/json"]));
-    }
-    crate::http::body::parse(&call.body)
+/// What a strict reader would refuse, and how a lenient one warns of it.
+#[derive(Default)]
+pub struct Notes {
+    pub strict: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
-/// Checks types, drops unknown fields, sets defaults.
-pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, Status> {
-    let info = call.info();
-    let refused = |why: String| match source {
-        Source::Body => Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}",
-            kind = info.kind,
-            version = info.version,
-        )),
-        Source::Patch => {
-            let patch = String::from_utf8_lossy(&call.body).into_owned();
-            Status::invalid("", "", "", &[Invalid::invalid("patch", patch, why)])
-        }
-        Source::Apply => {
-            let shown = shown_kind(&info.api_version, &info.kind);
-            let text = format!(
-                "failed to convert new object ({}/{}; {shown}) to proper version: unable to convert unstructured object to {shown}: {why}",
-                call.namespace.as_deref().unwrap_or_default(),
-                call.name(),
-            );
-            Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text)
-        }
-    };
-    if call.kind.custom().is_some() && source == Source::Body {
-        type_meta::check(info, &call.body, &value)?;
+impl Notes {
+    /// Where both are the same.
+    pub fn plain(notes: Vec<String>) -> Self {
+        Self { strict: notes.clone(), warnings: notes }
     }
-    check_type(call, &mut value)?;
-    // Nothing that the rules of a kind look at.
-    let record = ownership::detach(&mut value);
-    let mut decoded = call.kind.decode(&value).map_err(refused)?;
-    ownership::attach(&mut decoded.object, record);
-    let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+}
+
+/// A body as it was written. The error is upstream's.
+struct Written {
+    value: Value,
+    /// Fields that stand twice.
+    duplicates: Vec<String>,
+    notes: Notes,
+}
+
+/// The value of a body, whatever it is about.
+pub fn parse(call: &Call) -> Result<Value, Status> {
+    Ok(written(call, Status::bad_request)?.value)
+}
+
+/// The same for what says what it is, such as options.
+pub fn parse_typed(call: &Call) -> Result<Value, Status> {
+    let value = parse(call)?;
+    interpret(&value).map_err(Status::bad_request)?;
+    Ok(value)
+}
+
+fn written(call: &Call, refused: impl Fn(String) -> Status) -> Result<Written, Status> {
+    let is = |media: &str| call.content_type.eq_ignore_ascii_case(media);
+    if is(yaml::MEDIA_TYPE) {
+        let document = yaml::read(&call.body).map_err(|error| refused(error.to_string()))?;
+        let notes =
+            Notes { strict: document.strict_error().into_iter().collect(), warnings: document.warnings() };
+        return Ok(Written { value: document.value, duplicates: Vec::new(), notes });
+    }
+    // A client that names no type means JSON.
+    if !is(JSON) && !call.content_type.is_empty() {
+        return Err(Status::unsupported_media_type(&MEDIA_TYPES));
+    }
+    let reading = json::read(&call.body)
+        .map_err(|why| refused(format!("couldn't get version/kind; json parse error: {why}")))?;
+    let json::Reading { value, duplicates } = reading;
+    Ok(Written { value, duplicates, notes: Notes::default() })
+}
+
+/// The object in the body of a create or update.
+pub fn body(call: &Call) -> Result<Input, Status> {
+    let unrecognized = |why: String| {
+        let (kind, shown) = (&call.info().kind, summary(&call.body));
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    };
+    let Written { mut value, duplicates, notes } = written(call, unrecognized)?;
+    if call.kind.custom().is_some() {
+        type_meta::check(call.info(), &call.body, &value)?;
+    }
+    interpret(&value).map_err(unrecognized)?;
+    if let Some((kind, version, why)) = foreign(call, &value) {
+        let expected = &call.info().kind;
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {expected}: {why}"
+        )));
+    }
+    complete(call, &mut value);
+    finish(call, value, &Source::Body, |unknown| {
+        let mut all = Notes::plain(json::notes(&call.body, unknown, &duplicates));
+        all.strict.splice(0..0, notes.strict);
+        all.warnings.splice(0..0, notes.warnings);
+        all
+    })
+}
+
+/// The object that a patch made. `notes` are those of the patch itself.
+pub fn decode(call: &Call, mut value: Value, source: &Source<'_>, notes: &[String]) -> Result<Input, Status> {
+    if !matches!(source, Source::Strategic(_))
+        && let Some((.., why)) = foreign(call, &value)
+    {
+        return Err(refused(call, &value, source, why));
+    }
+    complete(call, &mut value);
+    finish(call, value, source, |unknown| {
+        let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+        Notes::plain(notes.iter().cloned().chain(unknown).collect())
+    })
+}
+
+/// Checks types, drops unknown fields, sets defaults. `noted` makes notes of the paths of unknown fields.
+fn finish(
+    call: &Call,
+    mut value: Value,
+    source: &Source<'_>,
+    noted: impl FnOnce(&[String]) -> Notes,
+) -> Result<Input, Status> {
+    // The rules of a kind do not look at it, so it goes beside unless there is something to say of it.
+    let record = ownership::detach_whole(&mut value);
+    let decoded = call.kind.decode(&value).map_err(|why| refused(call, &value, source, why))?;
+    let notes = noted(&decoded.unknown);
     let mut warnings = match field_validation(&call.query).unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => unknown,
-        FieldValidation::Strict if unknown.is_empty() => Vec::new(),
+        FieldValidation::Warn => notes.warnings,
+        FieldValidation::Strict if notes.strict.is_empty() => Vec::new(),
         FieldValidation::Strict => {
-            return Err(refused(format!("strict decoding error: {}", unknown.join(", "))));
+            let why = format!("strict decoding error: {}", notes.strict.join(", "));
+            return Err(refused(call, &value, source, why));
         }
     };
     warnings.extend(call.kind.warnings(&decoded.object));
     let mut object = decoded.object;
+    ownership::attach(&mut object, record);
     let moment = match source {
         Source::Body => "",
-        Source::Patch | Source::Apply => " after mutating admission happens",
+        Source::Patch | Source::Strategic(_) | Source::Apply => " after mutating admission happens",
     };
     warnings.extend(metadata::fold_owners(&mut object, moment));
     Ok(Input { object, warnings })
 }
 
-/// A client may leave out what the path says anyway, but not contradict it.
-fn check_type(call: &Call, value: &mut Value) -> Result<(), Status> {
+/// The refusal of an object that is not one of its kind.
+fn refused(call: &Call, value: &Value, source: &Source<'_>, why: String) -> Status {
     let info = call.info();
-    let Some(fields) = value.as_object_mut() else {
-        return Err(Status::bad_request("the body of the request is not an object"));
+    let patch =
+        |shown: String, why: String| Status::invalid("", "", "", &[Invalid::invalid("patch", shown, why)]);
+    match source {
+        Source::Body => Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}",
+            kind = info.kind,
+            version = info.version,
+        )),
+        Source::Patch => patch(value.to_string(), why),
+        Source::Strategic(sent) => patch(crate::golang::plain(sent), converted(&why)),
+        Source::Apply => {
+            let shown = shown_kind(&info.api_version, &info.kind);
+            let (namespace, name) = (metadata::text(value, "namespace"), metadata::name(value));
+            let text = format!(
+                "failed to convert new object ({namespace}/{name}; {shown}) to proper version: unable to convert unstructured object to {shown}: {}",
+                converted(&why),
+            );
+            Status::bare(text)
+        }
+    }
+}
+
+/// What upstream's converter of unstructured objects says where its JSON decoder says something else.
+fn converted(why: &str) -> String {
+    let Some(rest) = why.strip_prefix("json: cannot unmarshal ") else { return why.to_owned() };
+    let Some((found, wanted)) = rest.split_once(" into ").zip(rest.rsplit_once(" of type ")) else {
+        return why.to_owned();
     };
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if !api_version.is_empty() && api_version != info.api_version {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            info.api_version
-        )));
+    let found = match found.0 {
+        number if number.starts_with("number ") && number.contains('.') => "float64",
+        number if number.starts_with("number") => "int64",
+        "array" => "slice",
+        "object" => "map",
+        other => other,
+    };
+    match wanted.1 {
+        list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
+        map if map.starts_with("map[") || map == "v1.ResourceList" => {
+            format!("cannot restore map from {found}")
+        }
+        number @ ("int32" | "int64" | "float64" | "bool") if !found.ends_with("64") => {
+            format!("unrecognized type: {number}")
+        }
+        structure if structure.contains('.') && matches!(found, "string" | "slice" | "map") => {
+            format!("cannot restore struct from: {found}")
+        }
+        other => format!("cannot convert {found} to {other}"),
     }
-    if !kind.is_empty() && kind != info.kind {
-        return Err(Status::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}",
-            info.version, info.kind
-        )));
+}
+
+/// The beginning of a body that makes no sense.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let (shown, more) = match body.get(..SHOWN) {
+        Some(shown) if body.len() > SHOWN => (shown, " ..."),
+        _ => (body, ""),
+    };
+    match shown.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
     }
-    fields.insert("apiVersion".into(), info.api_version.as_ref().into());
-    fields.insert("kind".into(), info.kind.as_ref().into());
+}
+
+/// Whether a value says what it is at all, or nothing.
+fn interpret(value: &Value) -> Result<(), String> {
+    const HEAD: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let refused = |why: String| {
+        Err(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {why}"))
+    };
+    if !value.is_object() && !value.is_null() {
+        return refused(format!("{} into Go value of type {HEAD}", json_type(value)));
+    }
+    for field in ["apiVersion", "kind"] {
+        let given = &value[field];
+        if !given.is_string() && !given.is_null() {
+            return refused(format!("{} into Go struct field .{field} of type string", json_type(given)));
+        }
+    }
+    let api_version = value["apiVersion"].as_str().unwrap_or_default();
+    match api_version.matches('/').count() {
+        0 | 1 => Ok(()),
+        _ => Err(format!("unexpected GroupVersion string: {api_version}")),
+    }
+}
+
+/// Kind and version of an object of another kind than that of the call, and why it will not do.
+fn foreign(call: &Call, value: &Value) -> Option<(String, String, String)> {
+    let info = call.info();
+    let text = |field: &str, default: &str| match value[field].as_str() {
+        None | Some("") => default.to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    let (api_version, kind) = (text("apiVersion", &info.api_version), text("kind", &info.kind));
+    if api_version == info.api_version && kind == info.kind {
+        return None;
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    let why = if Schema::get().kind(&api_version, &kind).is_some() {
+        let package = match info.group.split('.').next() {
+            None | Some("") => "core",
+            Some(first) => first,
+        };
+        format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", info.kind)
+    } else {
+        format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    Some((kind, version, why))
+}
+
+/// A client may leave out what the path says anyway.
+fn complete(call: &Call, value: &mut Value) {
+    if value.is_null() {
+        *value = Value::Object(Default::default());
+    }
+    let Some(fields) = value.as_object_mut() else { return };
+    fields.insert("apiVersion".into(), call.info().api_version.as_ref().into());
+    fields.insert("kind".into(), call.info().kind.as_ref().into());
     let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
     if metadata.is_null() {
         *metadata = Value::Object(Default::default());
     }
-    Ok(())
 }
 
-/// What comes out of a patch is still the object of the path.
+/// The object is that of the path.
 pub fn check_place(call: &Call, object: &Value) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     if call.info().namespaced && !own.is_empty() && own != call.namespace.as_deref().unwrap_or_default() {
@@ -120,12 +297,15 @@ pub fn check_place(call: &Call, object: &Value) -> Result<(), Status> {
         ));
     }
     let (name, expected) = (metadata::name(object), call.name());
-    if !name.is_empty() && name != expected {
-        return Err(Status::bad_request(format!(
+    match name {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+        ))),
+        name if name != expected => Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({expected})"
-        )));
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A patch may name the version it was made for.
@@ -141,16 +321,4 @@ pub fn check_version(call: &Call, object: &Value, old: &Value) -> Result<(), Sta
 pub fn shown_kind(api_version: &str, kind: &str) -> String {
     let group = if api_version.contains('/') { "" } else { "/" };
     format!("{group}{api_version}, Kind={kind}")
-}
-
-/// What Go calls a JSON value.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

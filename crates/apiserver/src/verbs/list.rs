@@ -9,7 +9,7 @@ use bowline_api::ObjectKey;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Listed, Outcome, Reply};
+use super::{Call, Listed, Outcome, Reply, list_options};
 use crate::core::Core;
 use crate::selector::Selector;
 use crate::status::Status;
@@ -37,23 +37,13 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
 
 /// What the selectors of a call match, or one page of it.
 pub async fn listed(core: &Core, call: &Call) -> Result<Listed, Status> {
-    let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
+    list_options::check_list(&call.query)?;
+    let limit = call.query.count("limit")?;
     let exact = match call.query.get("resourceVersionMatch") {
         // A bare version with a limit means exactly that version, for old clients.
         "" => limit.is_some() && wanted_version(call)?.is_some(),
-        "Exact" => true,
-        "NotOlderThan" => false,
-        other => {
-            let why = format!(
-                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
-            );
-            return Err(Status::bad_request(why));
-        }
+        wanted => wanted == "Exact",
     };
-    if call.query.has("resourceVersionMatch") && call.query.get("resourceVersion").is_empty() {
-        const WHY: &str = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
-        return Err(Status::bad_request(WHY));
-    }
     let (after, at) = match call.query.get("continue") {
         "" => {
             let version = wanted_version(call)?;
@@ -112,7 +102,23 @@ fn page(
 
 /// The version a client asks for; absent and `0` mean "whatever is there".
 pub fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
-    Ok(call.query.number("resourceVersion")?.filter(|version| *version > 0))
+    let wrong = |why| Status::bad_request(format!("invalid resource version: {why}"));
+    version(call).map_err(wrong)
+}
+
+/// The same; the error is upstream's text.
+pub fn version(call: &Call) -> Result<Option<u64>, String> {
+    match call.query.get("resourceVersion") {
+        "" => Ok(None),
+        text => {
+            let wrong = |_| {
+                format!(
+                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+                )
+            };
+            text.parse::<u64>().map(|version| Some(version).filter(|version| *version > 0)).map_err(wrong)
+        }
+    }
 }
 
 /// Whether a request must see everything that was written before it: all but reads of a version of the client's
@@ -150,6 +156,7 @@ fn parse_token(text: &str) -> Result<(ObjectKey, u64), Status> {
     let decoded = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
     let token: Option<Token> = decoded.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let token = token.filter(|token| token.v == TOKEN_VERSION);
-    let token = token.ok_or_else(|| Status::bad_request("continue key is not valid"))?;
+    let token =
+        token.ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))?;
     Ok((ObjectKey::new(token.namespace, token.name), token.rv))
 }

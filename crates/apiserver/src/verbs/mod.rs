@@ -1,17 +1,21 @@
-//! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
+//! The verbs. They know no kind, with few exceptions: `binding` and `eviction` of pods, and namespaces.
 
 mod actor;
 mod apply;
 mod binding;
 mod create;
 mod delete;
+mod eviction;
 mod get;
 mod input;
 mod list;
+mod list_options;
 mod namespace;
 mod options;
+mod other;
 mod ownership;
 mod patch;
+mod scale;
 mod update;
 mod watch;
 
@@ -29,6 +33,7 @@ use crate::auth::{Attributes, ResourceAttributes, User, review, token};
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
+use crate::kinds;
 use crate::registry::{Kind, KindInfo, Part};
 use crate::status::Status;
 use crate::store::Stored;
@@ -143,12 +148,19 @@ impl Reply {
 
 /// The object in the body of a call, and what to warn of.
 pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
-    let input = input::decode(call, input::parse(call)?, input::Source::Body)?;
+    let input = input::body(call)?;
     Ok((input.object, input.warnings))
 }
 
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    let deprecation = kinds::warnings::deprecation(call.info().resource());
+    let mut reply = dispatch(core, method, call).await?;
+    reply.warnings.extend(deprecation.map(str::to_owned));
+    Ok(reply)
+}
+
+async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
     if list::wants_latest(method, &call) {
         core.store.fresh().await.map_err(Status::store)?;
     }
@@ -167,8 +179,19 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
                 _ => Err(Status::method_not_allowed()),
             };
         }
-        Some(_) if call.kind.custom().is_some() => return Err(call.not_found()),
-        Some(_) => return Err(Status::no_such_resource()),
+        Some("eviction") if eviction::applies(info) => {
+            return match *method {
+                Method::POST => eviction::run(core, &call).await,
+                _ => Err(Status::method_not_allowed()),
+            };
+        }
+        Some("scale") if info.scale.is_some() => return scale::run(core, method, &call).await,
+        Some(name) => {
+            let own = info.subresources.iter().any(|sub| sub.name == name);
+            let part = Part::named(name).filter(|_| own);
+            let custom = call.kind.custom().is_some();
+            part.ok_or_else(|| if custom { call.not_found() } else { Status::no_such_resource() })?
+        }
     };
     let everywhere = info.namespaced && call.namespace.is_none();
     match (method, call.name.is_some()) {

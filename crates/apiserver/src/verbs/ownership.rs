@@ -16,6 +16,22 @@ pub fn detach(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove(RECORD).filter(|record| !record.is_null())
 }
 
+/// Takes the record out of an object if it fits its type in every respect.
+pub fn detach_whole(object: &mut Value) -> Option<Value> {
+    let fits = object["metadata"][RECORD].as_array().is_some_and(|entries| entries.iter().all(is_entry));
+    if fits { detach(object) } else { None }
+}
+
+fn is_entry(entry: &Value) -> bool {
+    let fits = |(name, value): (&String, &Value)| match name.as_str() {
+        "manager" | "operation" | "apiVersion" | "fieldsType" | "subresource" => value.is_string(),
+        "time" => value.as_str().is_some_and(|time| time.parse::<Timestamp>().is_ok()),
+        "fieldsV1" => value.is_object(),
+        _ => false,
+    };
+    entry.as_object().is_some_and(|fields| fields.iter().all(fits))
+}
+
 pub fn attach(object: &mut Value, record: Option<Value>) {
     if let Some(record) = record {
         metadata::set(object, RECORD, Some(record));

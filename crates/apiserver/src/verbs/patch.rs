@@ -10,32 +10,36 @@ use super::options::{self, Verb};
 use super::update::change;
 use super::{Call, Reply, apply};
 use crate::core::Core;
-use crate::patch::{APPLY, MEDIA_TYPES, Patch, STRATEGIC};
+use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, STRATEGIC, Sent};
 use crate::registry::Part;
 use crate::status::Status;
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
-    let strategic = call.kind.custom().is_none();
-    let accepted: Vec<&str> =
-        MEDIA_TYPES.into_iter().filter(|media| strategic || *media != STRATEGIC).collect();
-    let unsupported = || Status::unsupported_media_type(&accepted);
-    if !accepted.contains(&call.content_type.as_str()) {
-        return Err(unsupported());
+    let custom = call.kind.custom().is_some();
+    if custom && call.content_type == STRATEGIC {
+        let accepted: Vec<&str> = MEDIA_TYPES.into_iter().filter(|media| *media != STRATEGIC).collect();
+        return Err(Status::unsupported_media_type(&accepted));
+    }
+    if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
+        return Err(Status::unsupported_patch());
     }
     options::check(call, Verb::Patch)?;
     if call.content_type == APPLY {
         return apply::run(core, call, part).await;
     }
-    let body = crate::http::body::parse(&call.body)?;
-    let patch = Patch::new(&call.content_type, body).ok_or_else(unsupported)?;
-    patched(core, call, part, &patch).await
+    let sent = patch::read(&call.content_type, &call.body)?;
+    patched(core, call, part, &sent).await
 }
 
-async fn patched(core: &Core, call: &Call, part: Part, patch: &Patch) -> Result<Reply, Status> {
+async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Reply, Status> {
     let mut warnings = Vec::new();
+    let source = match &sent.patch {
+        Patch::Strategic(patch) => Source::Strategic(patch),
+        Patch::Json(_) | Patch::Merge(_) => Source::Patch,
+    };
     let make = |old: &Value| {
-        let patched = patch.apply(old)?;
-        let input: Input = input::decode(call, patched, Source::Patch)?;
+        let patched = sent.patch.apply(old)?;
+        let input: Input = input::decode(call, patched, &source, &sent.notes)?;
         input::check_place(call, &input.object)?;
         input::check_version(call, &input.object, old)?;
         warnings = input.warnings;

@@ -7,16 +7,16 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::create::create;
-use super::input::{self, Input, Source};
+use super::input::{self, Input};
 use super::options::{self, Verb};
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
-use crate::field::{Invalid, Reason};
+use crate::field::Invalid;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError};
+use crate::store::{Change, Expect, Write, WriteError, json};
 
 /// How often a change that names no version starts over when others write in between. Each time somebody
 /// else got through, so this is reached only under a storm.
@@ -33,8 +33,9 @@ pub enum Tracking {
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
-    let Input { mut object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
-    check_place(call, &mut object)?;
+    let Input { mut object, warnings } = input::body(call)?;
+    input::check_place(call, &object)?;
+    metadata::set(&mut object, "namespace", call.namespace.as_deref().map(Into::into));
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
@@ -45,14 +46,9 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     }
     let version = metadata::version(&object)?;
     if version.is_none() && !info.unconditional_update && !missing {
-        // Go prints an unset version in hexadecimal.
-        let why = Invalid {
-            reason: Reason::Invalid,
-            field: "metadata.resourceVersion".into(),
-            value: None,
-            detail: "0x0: must be specified for an update".into(),
-        };
-        return Err(Status::invalid(&info.group, &info.kind, call.name(), &[why]));
+        // Upstream calls the kind by its plural here.
+        let why = Invalid::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
     }
     let json = change(core, call, part, version, |old| {
         let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
@@ -64,26 +60,6 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     })
     .await?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
-}
-
-/// The body is about the object of the path.
-fn check_place(call: &Call, object: &mut Value) -> Result<(), Status> {
-    let name = metadata::name(object);
-    if name != call.name() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name()
-        )));
-    }
-    let own = metadata::text(object, "namespace");
-    let namespace = call.namespace.as_deref().unwrap_or_default();
-    if call.info().namespaced && !own.is_empty() && own != namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
-        )));
-    }
-    metadata::set(object, "namespace", call.namespace.as_deref().map(Into::into));
-    Ok(())
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.
@@ -128,11 +104,11 @@ pub async fn change_tracked(
         let before = ownership::detach(&mut old);
         let mut new = prepare(core, call, part, new, &old, &actor, ownership::errors(&record))?;
         let same = ownership::unchanged((&new, &record), (&old, &before));
-        ownership::attach(&mut new, record);
+        ownership::attach(&mut new, if same { before } else { record });
         if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
-        let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
+        let encoded = |value: &Value| json(value).map(Bytes::from).map_err(Status::internal);
         if actor.dry_run {
             return encoded(&new);
         }
@@ -199,7 +175,7 @@ fn prepare(
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, call.name(), &errors));
     }
-    if info.generation && part == Part::Main && content_differs(&new, old) {
+    if info.generation && part.is_content() && content_differs(&new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         metadata::set(&mut new, "generation", Some(generation.into()));
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
+use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::list::{wait_for, wanted_version};
-use super::{Call, Outcome, Reply};
+use super::list::{version, wait_for};
+use super::{Call, Outcome, Reply, list_options};
 use crate::core::Core;
 use crate::output::events::Encoder;
 use crate::registry::seen;
@@ -43,10 +44,13 @@ struct Watch {
 pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
     let kind = call.kind.as_ref();
     let selector = Selector::parse(call.query.get("labelSelector"), call.query.get("fieldSelector"), kind)?;
-    let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    list_options::check_watch(&call.query)?;
+    let seconds = call.query.count("timeoutSeconds")?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
-    let version = wanted_version(&call)?;
-    let initial = initial_events(&call, version)?;
+    // Upstream tells its clients of this one as if it were its own fault.
+    let wrong = |why: String| Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
+    let version = version(&call).map_err(wrong)?;
+    let initial = initial_events(&call, version);
     if let Some(version) = version {
         wait_for(core, version).await?;
     }
@@ -91,18 +95,13 @@ enum Initial {
     State { mark_end: bool },
 }
 
-fn initial_events(call: &Call, version: Option<u64>) -> Result<Initial, Status> {
+fn initial_events(call: &Call, version: Option<u64>) -> Initial {
     let asked = call.query.has("sendInitialEvents").then(|| call.query.flag("sendInitialEvents"));
-    if asked.is_some() && call.query.get("resourceVersionMatch") != "NotOlderThan" {
-        return Err(Status::bad_request(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ));
-    }
-    Ok(match (asked, version) {
+    match (asked, version) {
         (Some(true), _) => Initial::State { mark_end: call.query.flag("allowWatchBookmarks") },
         (None, None) => Initial::State { mark_end: false },
         (_, after) => Initial::Nothing(after),
-    })
+    }
 }
 
 fn expired(gone: crate::store::Gone) -> Status {

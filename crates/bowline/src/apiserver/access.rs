@@ -169,7 +169,9 @@ mod tests {
 
     use super::*;
 
+    // As on the real command line, where the last of several wins.
     #[derive(Parser)]
+    #[command(args_override_self = true)]
     struct Flags {
         #[command(flatten)]
         access: AccessArgs,

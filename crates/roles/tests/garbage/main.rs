@@ -20,8 +20,8 @@ fn path(name: &str) -> String {
 async fn what_a_deleted_object_owned_goes_too() {
     let world = World::new(1).await;
     let a = world.create(MAPS, "a", &[]).await;
-    let b = world.create(SECRETS, "b", &[a.clone()]).await;
-    world.create(MAPS, "c", &[b.clone()]).await;
+    let b = world.create(SECRETS, "b", std::slice::from_ref(&a)).await;
+    world.create(MAPS, "c", std::slice::from_ref(&b)).await;
     world.create(MAPS, "d", &[a, b]).await;
     world.create(MAPS, "other", &[]).await;
     let process = world.start();
@@ -37,7 +37,7 @@ async fn what_a_deleted_object_owned_goes_too() {
 async fn dependents_that_block_go_first() {
     let world = World::new(2).await;
     let a = world.create(MAPS, "a", &[]).await;
-    let b = world.create(MAPS, "b", &[a.clone()]).await;
+    let b = world.create(MAPS, "b", std::slice::from_ref(&a)).await;
     world.create(MAPS, "c", &[b]).await;
     let mut process = world.start();
     world.delete(&path("a"), "Foreground").await;
@@ -58,7 +58,7 @@ async fn dependents_that_block_go_first() {
 async fn a_dependent_that_somebody_holds_holds_its_owner() {
     let world = World::new(3).await;
     let a = world.create(MAPS, "a", &[]).await;
-    world.create(MAPS, "held", &[a.clone()]).await;
+    world.create(MAPS, "held", std::slice::from_ref(&a)).await;
     let mut free = a;
     free["blockOwnerDeletion"] = false.into();
     world.create(MAPS, "free", &[free]).await;
@@ -90,7 +90,7 @@ async fn merge(world: &World, path: &str, patch: Value) {
 async fn orphans_stay_even_those_that_nobody_heard_of_yet() {
     let world = World::new(4).await;
     let a = world.create(MAPS, "a", &[]).await;
-    world.create(MAPS, "near", &[a.clone()]).await;
+    world.create(MAPS, "near", std::slice::from_ref(&a)).await;
     let process = world.start_with(None, &[("secrets", Duration::from_secs(20))]);
     world.settle().await;
     world.create(SECRETS, "far", &[a]).await;
@@ -175,7 +175,7 @@ async fn a_thousand_dependents_cost_a_thousand_writes() {
     let world = World::new(9).await;
     let a = world.create(MAPS, "a", &[]).await;
     for number in 0..1000 {
-        world.create(MAPS, &format!("d{number}"), &[a.clone()]).await;
+        world.create(MAPS, &format!("d{number}"), std::slice::from_ref(&a)).await;
     }
     let process = world.start();
     world.delete(&path("a"), "Background").await;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_apiserver::kinds::register;
-use bowline_apiserver::{Body, Registry, Server, Store};
+use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Host, fake};
 use bowline_machinery::journal::Entry;
 use bowline_machinery::{Journal, Ports, RunError, client};
@@ -15,6 +15,7 @@ use bowline_roles::garbagecollector;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -138,7 +139,7 @@ impl World {
 async fn send(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = Request::builder().method(method).uri(path).body(kube::client::Body::from(body)).unwrap();
-    let response: Response<Body> = server.handle(request).await;
+    let response = server.handle(request).await;
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&bytes).unwrap())
@@ -228,7 +229,7 @@ impl Line {
 }
 
 impl Service<Request<kube::client::Body>> for Line {
-    type Response = Response<Body>;
+    type Response = Response<UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>>;
     type Error = std::convert::Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -253,7 +254,7 @@ impl Service<Request<kube::client::Body>> for Line {
             }
             let response = line.server.handle(request).await;
             Ok(match lag {
-                None => response,
+                None => response.map(BodyExt::boxed_unsync),
                 Some(lag) => response.map(|body| {
                     let frames = BodyStream::new(body).then(move |frame| async move {
                         tokio::time::sleep(lag).await;

@@ -27,8 +27,8 @@ const ROLE: usize = 1;
 pub struct Roles {
     roles: BTreeMap<ObjectKey, Arc<[Rule]>>,
     bindings: BTreeMap<ObjectKey, Binding>,
-    /// Bindings by whom they name.
-    by_subject: HashMap<Subject, BTreeSet<ObjectKey>>,
+    /// Names of bindings, by whom they name and by their namespace, which is empty for those of the whole cluster.
+    by_subject: HashMap<Subject, HashMap<String, BTreeSet<String>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -107,12 +107,16 @@ impl Roles {
         let groups = user.groups.iter().map(|group| Subject::Group(group.clone()));
         let subjects: Vec<Subject> =
             std::iter::once(Subject::User(user.name.clone())).chain(groups).collect();
-        let of = |subject: &Subject| self.by_subject.get(subject);
-        let keys: BTreeSet<&ObjectKey> = subjects.iter().filter_map(of).flatten().collect();
-        let namespace = namespace.to_owned();
-        let here = move |key: &&ObjectKey| key.namespace.is_empty() || key.namespace == namespace;
-        keys.into_iter().filter(here).filter_map(move |key| {
-            let binding = self.bindings.get(key)?;
+        let places = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
+        let mut keys: BTreeSet<ObjectKey> = BTreeSet::new();
+        for by_namespace in subjects.iter().filter_map(|subject| self.by_subject.get(subject)) {
+            for place in &places {
+                let names = by_namespace.get(*place).into_iter().flatten();
+                keys.extend(names.map(|name| ObjectKey::new(*place, name)));
+            }
+        }
+        keys.into_iter().filter_map(move |key| {
+            let (key, binding) = self.bindings.get_key_value(&key)?;
             let named = binding.subjects.iter().find(|(subject, _)| subjects.contains(subject));
             let rules = self.rules_of(&binding.role, &key.namespace);
             Some(rules.map(|rules| Grant {
@@ -152,7 +156,8 @@ impl Index for Roles {
         let subjects: Vec<(Subject, String)> =
             stored.subjects.into_iter().filter_map(|subject| named(subject, namespace)).collect();
         for (subject, _) in &subjects {
-            self.by_subject.entry(subject.clone()).or_default().insert(object.key.clone());
+            let by_namespace = self.by_subject.entry(subject.clone()).or_default();
+            by_namespace.entry(namespace.to_owned()).or_default().insert(object.key.name.clone());
         }
         self.bindings.insert(object.key.clone(), Binding { role: stored.role_ref, subjects });
     }
@@ -163,11 +168,15 @@ impl Index for Roles {
             return;
         }
         for (subject, _) in self.bindings.remove(key).into_iter().flat_map(|binding| binding.subjects) {
-            if let Some(keys) = self.by_subject.get_mut(&subject) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.by_subject.remove(&subject);
+            let Some(by_namespace) = self.by_subject.get_mut(&subject) else { continue };
+            if let Some(names) = by_namespace.get_mut(&key.namespace) {
+                names.remove(&key.name);
+                if names.is_empty() {
+                    by_namespace.remove(&key.namespace);
                 }
+            }
+            if by_namespace.is_empty() {
+                self.by_subject.remove(&subject);
             }
         }
     }

@@ -8,6 +8,7 @@ use super::escape::escape;
 use crate::custom::schema::{Schema, meta_fields};
 
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::enum_variant_names, reason = "the type of a type is CEL\'s word for it")]
 pub enum Type {
     Null,
     Bool,

@@ -133,7 +133,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String, pattern: &str) -> Res
             }
             Some('[') if rest.peek() == Some(&':') => {
                 out.push('[');
-                while let Some(c) = rest.next() {
+                for c in rest.by_ref() {
                     out.push(c);
                     if c == ']' {
                         break;

@@ -207,7 +207,7 @@ fn is_isbn10(text: &str) -> bool {
     let digits = digits_of(text);
     let plain = text.chars().all(|c| c.is_ascii_digit() || "- X".contains(c));
     let sum: u32 = digits.iter().enumerate().map(|(at, digit)| (10 - at.min(10) as u32) * digit).sum();
-    plain && digits.len() == 10 && !digits[..9].contains(&10) && sum % 11 == 0
+    plain && digits.len() == 10 && !digits[..9].contains(&10) && sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -215,7 +215,7 @@ fn is_isbn13(text: &str) -> bool {
     let plain = text.chars().all(|c| c.is_ascii_digit() || "- ".contains(c));
     let sum: u32 =
         digits.iter().enumerate().map(|(at, digit)| if at % 2 == 0 { *digit } else { 3 * digit }).sum();
-    plain && digits.len() == 13 && sum % 10 == 0
+    plain && digits.len() == 13 && sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -225,7 +225,7 @@ fn is_credit_card(text: &str) -> bool {
         (_, doubled) => doubled / 10 + doubled % 10,
     };
     let sum: u32 = number.chars().rev().filter_map(|c| c.to_digit(10)).enumerate().map(luhn).sum();
-    matches(&CREDIT_CARD, &number) && sum % 10 == 0
+    matches(&CREDIT_CARD, &number) && sum.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {

@@ -26,7 +26,7 @@ impl<'a> Marks<'a> {
     }
 
     pub fn put_on(&self, property: &mut Value) {
-        let implied = self.field.and_then(|field| field_default(field));
+        let implied = self.field.and_then(field_default);
         shape(property, self.default.cloned().or(implied), self.field.map(|field| &field.shape), self.values);
         let Some(property) = property.as_object_mut() else { return };
         self.enumerate(property);

@@ -138,3 +138,124 @@ fn hostile_documents_end_soon() {
     let error = read(bomb.as_bytes()).expect_err("a bomb");
     assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
 }
+
+/// As upstream's library writes it.
+#[test]
+fn written() {
+    let value = json!({
+        "apiVersion": "v1", "items": [{"a": "y", "b": []}, {"c": {}}, [1, ["x"]], "plain"], "kind": "List",
+        "metadata": {"time": "2026-11-15T16:50:10Z", "message": "configmaps \"nope\" not found", "empty": "",
+            "colon": "a: b", "dash": "-", "lines": "x\ny\n", "open": "x\ny", "f:a": {".": {}}, "n": null,
+            "number": "1", "quote": "it's: 'x'", "tab": "a\tb", "true": true, "ratio": 1.5},
+    });
+    let want = r#"apiVersion: v1
+items:
+- a: "y"
+  b: []
+- c: {}
+- - 1
+  - - x
+- plain
+kind: List
+metadata:
+  colon: 'a: b'
+  dash: '-'
+  empty: ""
+  f:a:
+    .: {}
+  lines: |
+    x
+    y
+  message: configmaps "nope" not found
+  "n": null
+  number: "1"
+  open: |-
+    x
+    y
+  quote: 'it''s: ''x'''
+  ratio: 1.5
+  tab: "a\tb"
+  time: "2026-11-15T16:50:10Z"
+  "true": true
+"#;
+    assert_eq!(write(&value), want);
+}
+
+#[test]
+fn what_is_written_reads_the_same() {
+    let texts = [
+        "",
+        " ",
+        "a",
+        "y",
+        "~",
+        "1",
+        "0x1",
+        "1e3",
+        ".5",
+        ".inf",
+        "a b",
+        " a",
+        "a ",
+        "a:",
+        "a: b",
+        ":a",
+        "- a",
+        "-a",
+        "?",
+        "? x",
+        "#",
+        "a #b",
+        "a#b",
+        "[",
+        "{x}",
+        "&a",
+        "*a",
+        "!x",
+        "|",
+        ">",
+        "'",
+        "\"",
+        "%",
+        "@",
+        "`",
+        "\n",
+        "a\n",
+        "a\nb",
+        "a\n\n",
+        "\na",
+        "a\n b\n",
+        " a\nb",
+        "a \nb",
+        "a\tb",
+        "\u{1}",
+        "\u{7f}",
+        "é",
+        "\u{2028}",
+        "\u{feff}x",
+        "\\",
+        "a\\b",
+        "---",
+        "--- a",
+        "...",
+        "1:30",
+        "2001-01-01",
+        "<<",
+        "=",
+        "a,b",
+        "a\r\nb",
+        "null",
+        "true",
+        "a\u{0}b",
+        "\ta",
+        "a\n\tb\n",
+        "a\n#b\n",
+    ];
+    for text in texts {
+        let nested = json!({"k": {"l": [text, {text: text}]}, (text): text});
+        let written = write(&nested);
+        assert_eq!(value(&written), nested, "{text:?}\n{written}");
+        let alone = json!(text);
+        assert_eq!(value(&write(&alone)), alone, "{text:?}");
+    }
+}

@@ -1,13 +1,13 @@
 //! The decisions as admission plugins.
 
-use bowline_api::{PersistentVolumeClaim, StorageClass};
+use bowline_api::{PersistentVolumeClaim, Pod, ServiceAccount, StorageClass};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    protect_attributes_class, protect_claim, protect_volume, resize_refusal, set_default_class,
-    set_service_account, tolerate_lost_nodes,
+    equip, is_mirror, protect_attributes_class, protect_claim, protect_volume, resize_refusal,
+    set_default_class, set_service_account, tolerate_lost_nodes,
 };
 use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
 use crate::status::{Resource, Status};
@@ -15,7 +15,11 @@ use crate::status::{Resource, Status};
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLASSES: (&str, &str) = ("storage.k8s.io", "storageclasses");
 
-pub struct ServiceAccounts;
+pub struct ServiceAccounts {
+    /// Accounts have to exist, and pods get tokens of theirs: for clusters where somebody makes a `default`
+    /// account in each namespace, and kubelets know projected volumes.
+    pub tokens: bool,
+}
 pub struct DefaultTolerations;
 pub struct DefaultClass;
 pub struct StorageProtection;
@@ -49,10 +53,35 @@ impl Admission for ServiceAccounts {
         &self,
         request: &AdmissionRequest<'_>,
         object: &mut Value,
-        _: &dyn Lister,
+        lister: &dyn Lister,
     ) -> Result<(), Status> {
-        if creates(request, "pods") { change(object, set_service_account) } else { Ok(()) }
+        if !creates(request, "pods") {
+            return Ok(());
+        }
+        let mut pod: Pod = typed(object)?;
+        set_service_account(&mut pod);
+        if self.tokens && !is_mirror(&pod) {
+            let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+            let account = account_of(request, lister, &account.unwrap_or_default())?;
+            equip(&mut pod, &account, request.name);
+        }
+        *object = serde_json::to_value(pod).map_err(Status::internal)?;
+        Ok(())
     }
+}
+
+fn account_of(
+    request: &AdmissionRequest<'_>,
+    lister: &dyn Lister,
+    name: &str,
+) -> Result<ServiceAccount, Status> {
+    let namespace = request.namespace;
+    let missing = || {
+        let why =
+            format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
+        Status::forbidden(Resource { group: "", plural: request.plural }, request.name, &why)
+    };
+    typed(&lister.get("", "serviceaccounts", namespace, name).ok_or_else(missing)?)
 }
 
 impl Admission for DefaultTolerations {

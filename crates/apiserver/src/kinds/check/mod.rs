@@ -1,7 +1,9 @@
 //! Rules that several kinds share. Each takes the path of the field and answers with what is wrong there.
 
 pub mod access_modes;
+pub mod addresses;
 pub mod conditions;
+pub mod go;
 pub mod names;
 pub mod parameters;
 pub mod paths;
@@ -28,13 +30,15 @@ pub fn not_found(field: impl Into<String>, value: &str) -> Invalid {
 
 /// Not among the supported values, which are listed in the order given.
 pub fn one_of(field: &str, value: &str, supported: &[&str]) -> Option<Invalid> {
-    if supported.contains(&value) {
-        return None;
-    }
+    (!supported.contains(&value)).then(|| not_one_of(field, value, supported))
+}
+
+/// A value that is refused, whatever the list of supported ones says.
+pub fn not_one_of(field: &str, value: &str, supported: &[&str]) -> Invalid {
     let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
     let detail = format!("supported values: {}", listed.join(", "));
     let value = Some(Value::from(value));
-    Some(Invalid { reason: Reason::NotSupported, field: field.into(), value, detail })
+    Invalid { reason: Reason::NotSupported, field: field.into(), value, detail }
 }
 
 /// Like [`one_of`], for a field that defaults fill: empty is a missing value.
@@ -53,6 +57,11 @@ pub fn required(field: &str, value: Option<&str>) -> Option<Invalid> {
 /// Below zero.
 pub fn non_negative(field: &str, value: i64) -> Option<Invalid> {
     (value < 0).then(|| Invalid::invalid(field, value, "must be greater than or equal to 0"))
+}
+
+/// Zero or below.
+pub fn positive(field: &str, value: i64) -> Option<Invalid> {
+    (value <= 0).then(|| Invalid::invalid(field, value, "must be greater than zero"))
 }
 
 /// Wording of a number outside a range.

@@ -1,5 +1,7 @@
 //! Names inside objects; what a name may look like is in `bowline_api::name`.
 
+use std::collections::BTreeMap;
+
 use bowline_api::name;
 
 use crate::field::Invalid;
@@ -7,6 +9,8 @@ use crate::kinds::check;
 
 /// Longest name of a CSI driver where it is a field. As an object's name there is no such limit.
 const DRIVER_MAX: usize = 63;
+/// All annotations of an object together.
+pub const ANNOTATIONS_MAX: usize = 256 << 10;
 
 fn each(field: &str, value: &str, texts: Vec<String>) -> Vec<Invalid> {
     texts.into_iter().map(|text| Invalid::invalid(field, value, text)).collect()
@@ -40,6 +44,49 @@ pub fn path_segment(field: &str, value: &str) -> Vec<Invalid> {
 /// A DNS label that must be there.
 pub fn required_label(field: &str, value: &str) -> Vec<Invalid> {
     if value.is_empty() { vec![Invalid::required(field, "")] } else { label(field, value) }
+}
+
+/// A name of a port.
+pub fn port(field: &str, value: &str) -> Vec<Invalid> {
+    each(field, value, name::port_errors(value))
+}
+
+/// A name, or the beginning of one: it may end with a dash.
+pub fn subdomain_prefix(field: &str, value: &str) -> Vec<Invalid> {
+    let whole = value.strip_suffix('-').map_or_else(|| value.to_owned(), |start| format!("{start}a"));
+    each(field, value, name::subdomain_errors(&whole))
+}
+
+/// Keys of annotations, whose case does not matter, and their size.
+pub fn annotations(field: &str, annotations: Option<&BTreeMap<String, String>>) -> Vec<Invalid> {
+    let all = || annotations.into_iter().flatten();
+    let mut errors: Vec<Invalid> = all()
+        .flat_map(|(key, _)| each(field, key, name::qualified_name_errors(&key.to_lowercase())))
+        .collect();
+    if all().map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
+        errors.push(check::too_long(field, ANNOTATIONS_MAX));
+    }
+    errors
+}
+
+/// `domain/path`, as controllers call themselves.
+pub fn domain_prefixed_path(field: &str, value: &str) -> Vec<Invalid> {
+    let Some((domain, path)) =
+        value.split_once('/').filter(|(domain, path)| !domain.is_empty() && !path.is_empty())
+    else {
+        let text = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return match value {
+            "" => vec![Invalid::required(field, "")],
+            _ => vec![Invalid::invalid(field, value, text)],
+        };
+    };
+    let mut errors = each(field, domain, name::subdomain_errors(domain));
+    let fine = |c: u8| c.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@%".contains(&c);
+    if !path.bytes().all(fine) {
+        let text = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.push(Invalid::invalid(field, path, text));
+    }
+    errors
 }
 
 /// A name that may be left out.

@@ -17,6 +17,15 @@ pub fn descending(field: &str, path: &str) -> Vec<Invalid> {
     absolute.into_iter().chain(no_backsteps(field, path)).collect()
 }
 
+/// A path of a file in a volume. What begins with two dots belongs to the kubelet.
+pub fn file(field: &str, path: &str) -> Vec<Invalid> {
+    let mut errors = descending(field, path);
+    if path.starts_with("..") && !path.starts_with("../") && !climbs(path) {
+        errors.push(Invalid::invalid(field, path, "must not start with '..'"));
+    }
+    errors
+}
+
 /// A path that must be there and may not climb.
 pub fn required(field: &str, path: &str) -> Option<Invalid> {
     if path.is_empty() { Some(Invalid::required(field, "")) } else { no_backsteps(field, path) }

@@ -21,13 +21,6 @@ pub fn immutable<T: Serialize>(field: &str, new: &T, old: &T) -> Option<Invalid>
     (!same(new, old)).then(|| Invalid::invalid(field, json(new), "field is immutable"))
 }
 
-/// The fields, one `path: old -> new` each, in which two objects differ: what follows upstream's fixed texts.
-pub fn difference<T: Serialize>(old: &T, new: &T) -> String {
-    let mut lines = Vec::new();
-    differ("", &pruned(old), &pruned(new), &mut lines);
-    lines.join("\n")
-}
-
 /// An object as JSON; our types always have one.
 pub fn json<T: Serialize>(object: &T) -> Value {
     serde_json::to_value(object).unwrap_or_default()
@@ -61,26 +54,6 @@ fn absent(name: &str, field: &Value) -> bool {
     }
 }
 
-fn differ(path: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
-    if old == new {
-        return;
-    }
-    match (old, new) {
-        (Value::Object(before), Value::Object(after)) => {
-            let added = after.keys().filter(|name| !before.contains_key(*name));
-            for name in before.keys().chain(added) {
-                differ(&format!("{path}.{name}"), &old[name.as_str()], &new[name.as_str()], lines);
-            }
-        }
-        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
-            for (index, (old, new)) in before.iter().zip(after).enumerate() {
-                differ(&format!("{path}[{index}]"), old, new, lines);
-            }
-        }
-        _ => lines.push(format!("{}: {old} -> {new}", path.trim_start_matches('.'))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,13 +74,5 @@ mod tests {
         for (one, other, want) in table {
             assert_eq!(same(&one, &other), want, "{one} {other}");
         }
-    }
-
-    #[test]
-    fn difference_names_each_field() {
-        let old = json!({"a": {"b": 1, "c": [1, 2]}, "d": "x"});
-        let new = json!({"a": {"b": 2, "c": [1, 3]}, "e": "y"});
-        let want = "a.b: 1 -> 2\na.c[1]: 2 -> 3\nd: \"x\" -> null\ne: null -> \"y\"";
-        assert_eq!(difference(&old, &new), want);
     }
 }

@@ -32,6 +32,26 @@ pub fn label_selector(field: &str, selector: &LabelSelector) -> Vec<Invalid> {
     errors
 }
 
+/// A selector in the notation of query parameters, sorted by key.
+pub fn text(selector: &LabelSelector) -> String {
+    let exact = selector.match_labels.iter().flatten().map(|(key, value)| (key, format!("{key}={value}")));
+    let rules = selector.match_expressions.iter().flatten().map(|rule| {
+        let mut values = rule.values.clone().unwrap_or_default();
+        values.sort();
+        let (key, values) = (&rule.key, values.join(","));
+        let text = match rule.operator.as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        };
+        (key, text)
+    });
+    let mut all: Vec<(&String, String)> = exact.chain(rules).collect();
+    all.sort_by_key(|(key, _)| *key);
+    all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
 fn label_values(field: &str, values: &[String]) -> Vec<Invalid> {
     let one =
         |(index, value): (usize, &String)| names::label_value(&format!("{field}.values[{index}]"), value);
@@ -67,13 +87,24 @@ pub fn node_selector(field: &str, selector: &NodeSelector) -> Vec<Invalid> {
 }
 
 fn node_term(field: &str, term: &NodeSelectorTerm) -> Vec<Invalid> {
+    term_errors(field, term, true)
+}
+
+/// A term that only weighs: its values may be anything.
+pub fn preferred_node_term(field: &str, term: &NodeSelectorTerm) -> Vec<Invalid> {
+    term_errors(field, term, false)
+}
+
+fn term_errors(field: &str, term: &NodeSelectorTerm, strict: bool) -> Vec<Invalid> {
     let mut errors = Vec::new();
     for (index, rule) in term.match_expressions.iter().flatten().enumerate() {
         let at = format!("{field}.matchExpressions[{index}]");
         let values = rule.values.as_deref().unwrap_or_default();
         errors.extend(operator(&at, &rule.operator, values, true));
         errors.extend(names::qualified(&format!("{at}.key"), &rule.key));
-        errors.extend(label_values(&at, values));
+        if strict {
+            errors.extend(label_values(&at, values));
+        }
     }
     for (index, rule) in term.match_fields.iter().flatten().enumerate() {
         errors.extend(node_field(&format!("{field}.matchFields[{index}]"), rule));

@@ -79,7 +79,7 @@ fn capacity_errors(spec: &PersistentVolumeSpec) -> Vec<Invalid> {
         errors.push(Invalid::required("spec.capacity", ""));
     }
     if !capacity.contains_key(STORAGE) || capacity.len() > 1 {
-        errors.push(Invalid::not_supported("spec.capacity", same::json(&capacity), &[STORAGE]));
+        errors.push(Invalid::not_supported("spec.capacity", same::json(&spec.capacity), &[STORAGE]));
     }
     for (name, amount) in &capacity {
         let at = format!("spec.capacity[{name}]");

@@ -4,13 +4,14 @@ use bowline_api::keys::RENAMED_NODE_LABELS;
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, PersistentVolumeSpec, VolumeNodeAffinity};
 
 use crate::field::Invalid;
-use crate::kinds::check::same::{difference, immutable, json, same};
+use crate::kinds::check::go;
+use crate::kinds::check::same::{immutable, json, same};
 
 pub fn errors(new: &PersistentVolumeSpec, old: &PersistentVolumeSpec) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let (after, before) = (source(new, Some(old)), source(old, None));
     if !same(&after, &before) {
-        let changes = difference(&before, &after);
+        let changes = go::difference("core.v1.PersistentVolumeSource", &before, &after);
         let text = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
         errors.push(Invalid::forbidden("spec.persistentvolumesource", text));
     }

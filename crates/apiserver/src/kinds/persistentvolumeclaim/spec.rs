@@ -18,8 +18,9 @@ pub fn default_fields(spec: &mut PersistentVolumeClaimSpec) {
 pub fn errors(field: &str, spec: &PersistentVolumeClaimSpec) -> Vec<Invalid> {
     let at = |name: &str| format!("{field}.{name}");
     let modes = spec.access_modes.as_deref().unwrap_or_default();
-    let mut errors = access_modes::access_modes(&at("accessModes"), modes, NO_MODES);
-    errors.extend(spec.selector.iter().flat_map(|s| selectors::label_selector(&at("selector"), s)));
+    let mut errors: Vec<Invalid> =
+        spec.selector.iter().flat_map(|s| selectors::label_selector(&at("selector"), s)).collect();
+    errors.extend(access_modes::access_modes(&at("accessModes"), modes, NO_MODES));
     errors.extend(request_errors(&at("resources[storage]"), spec));
     errors.extend(names::optional_subdomain(&at("storageClassName"), spec.storage_class_name.as_deref()));
     let mode = spec.volume_mode.as_deref();

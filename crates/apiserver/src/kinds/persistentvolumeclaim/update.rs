@@ -8,8 +8,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::field::Invalid;
-use crate::kinds::check::same::{difference, immutable, same};
+use crate::kinds::check::go;
+use crate::kinds::check::same::{immutable, same};
 
+const SPEC: &str = "core.v1.PersistentVolumeClaimSpec";
 const FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
 pub fn errors(new: &PersistentVolumeClaim, old: &PersistentVolumeClaim) -> Vec<Invalid> {
@@ -18,7 +20,7 @@ pub fn errors(new: &PersistentVolumeClaim, old: &PersistentVolumeClaim) -> Vec<I
     let mut errors: Vec<Invalid> = annotation_error(new, old).into_iter().collect();
     let allowed = allowed(new, old, &after, &before);
     if !same(&allowed, &before) {
-        let text = format!("{FIXED}\n{}", difference(&before, &allowed));
+        let text = format!("{FIXED}\n{}", go::difference(SPEC, &before, &allowed));
         errors.push(Invalid::forbidden("spec", text));
     }
     errors.extend(shrink_error(&after, &before, old));

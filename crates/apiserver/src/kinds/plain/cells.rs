@@ -71,15 +71,15 @@ pub fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
         object["addressType"].clone(),
-        shown_ports(&ports),
-        listed(&addresses),
+        or_unset(&ports),
+        or_unset(&addresses),
         age(object, now),
     ]
 }
 
-/// Upstream writes `<unset>` where there are no ports, and cuts the list like others.
-fn shown_ports(ports: &[String]) -> Value {
-    if ports.is_empty() { "<unset>".into() } else { listed(ports) }
+/// Upstream writes `<unset>` where a slice has nothing.
+fn or_unset(all: &[String]) -> Value {
+    if all.is_empty() { "<unset>".into() } else { listed(all) }
 }
 
 pub fn quota(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -11,7 +11,7 @@ fn fill(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-fn each<'a>(list: &'a mut Value) -> impl Iterator<Item = &'a mut Value> {
+fn each(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     list.as_array_mut().into_iter().flatten()
 }
 

@@ -1,6 +1,6 @@
 //! The table.
 
-use super::{Row, cells, defaults};
+use super::{Row, cells, defaults, errors};
 use crate::kinds::DeleteReply::Object;
 use crate::kinds::{Names, column};
 
@@ -19,6 +19,7 @@ pub const ROWS: &[Row] = &[
     Row {
         create_on_update: true,
         defaults: defaults::endpoints,
+        errors: errors::endpoints,
         columns: &[column::NAME, column::text("Endpoints", "Addresses behind the service."), column::AGE],
         cells: cells::endpoints,
         ..Row::new("", "v1", "Endpoints", names("endpoints", "endpoints", &["ep"], &[]))
@@ -41,6 +42,7 @@ pub const ROWS: &[Row] = &[
         ..Row::new("", "v1", "ResourceQuota", names("resourcequotas", "resourcequota", &["quota"], &[]))
     },
     Row {
+        errors: errors::revision,
         fixed: &["data"],
         columns: &[
             column::NAME,

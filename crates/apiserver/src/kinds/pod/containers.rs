@@ -2,51 +2,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bowline_api::quantity;
-use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EphemeralContainer, PodSpec, ResourceRequirements, Volume,
-};
+use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, EphemeralContainer, PodSpec, Volume};
 use serde::Deserialize;
 
-use super::mounts;
-use crate::field::Invalid;
-use crate::kinds::check::{self, names, quantities, same};
+use super::spec::Owner;
+use super::{environment, mounts, network, probes, resources, security};
+use crate::field::{Invalid, Reason};
+use crate::kinds::check::{self, names, same};
 
-const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+pub const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const RESIZABLE: [&str; 2] = ["cpu", "memory"];
+const RESIZE_POLICIES: [&str; 2] = ["NotRequired", "RestartContainer"];
+const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+const RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
-/// Numbers of ports.
-const PORTS: std::ops::RangeInclusive<i32> = 1..=65535;
 
 pub type Volumes<'a> = BTreeMap<&'a str, &'a Volume>;
 
-pub fn errors(spec: &PodSpec, volumes: &Volumes<'_>) -> Vec<Invalid> {
-    if spec.containers.is_empty() {
-        return vec![Invalid::required("spec.containers", "")];
-    }
-    let (mut errors, mut taken) = (Vec::new(), BTreeSet::new());
-    for (index, one) in spec.containers.iter().enumerate() {
-        let at = format!("spec.containers[{index}]");
-        errors.extend(container_errors(&at, one, volumes));
-        errors.extend(name_taken(&at, &one.name, &mut taken));
-    }
-    for (index, one) in spec.init_containers.iter().flatten().enumerate() {
-        let at = format!("spec.initContainers[{index}]");
-        errors.extend(container_errors(&at, one, volumes));
-        errors.extend(init_errors(&at, one));
-        errors.extend(name_taken(&at, &one.name, &mut taken));
-    }
-    let others = taken.clone();
-    for (index, one) in spec.ephemeral_containers.iter().flatten().enumerate() {
-        let at = format!("spec.ephemeralContainers[{index}]");
-        errors.extend(container_errors(&at, &plain(one), volumes));
-        errors.extend(ephemeral_errors(&at, one, &others));
-        errors.extend(name_taken(&at, &one.name, &mut taken));
-    }
-    errors.extend(host_users_errors(spec));
-    errors
+/// What a container is seen against.
+pub struct Around<'a> {
+    pub spec: &'a PodSpec,
+    /// Those without errors.
+    pub volumes: &'a Volumes<'a>,
+    pub owner: Owner<'a>,
+}
+
+/// Every container with its path, in upstream's order of visiting.
+pub fn all(at: &str, spec: &PodSpec) -> Vec<(String, Container)> {
+    let path = |list: &str, index: usize| format!("{at}.{list}[{index}]");
+    let init = spec.init_containers.iter().flatten().enumerate();
+    let init = init.map(|(index, one)| (path("initContainers", index), one.clone()));
+    let own = spec.containers.iter().enumerate();
+    let own = own.map(|(index, one)| (path("containers", index), one.clone()));
+    let ephemeral = spec.ephemeral_containers.iter().flatten().enumerate();
+    let ephemeral = ephemeral.map(|(index, one)| (path("ephemeralContainers", index), plain(one)));
+    init.chain(own).chain(ephemeral).collect()
 }
 
 /// The part of an ephemeral container that all containers have.
@@ -54,90 +47,141 @@ pub fn plain(one: &EphemeralContainer) -> Container {
     Container::deserialize(same::json(one)).unwrap_or_default()
 }
 
-fn name_taken<'a>(at: &str, name: &'a str, taken: &mut BTreeSet<&'a str>) -> Option<Invalid> {
-    (!taken.insert(name)).then(|| Invalid::duplicate(format!("{at}.name"), name))
+pub fn errors(at: &str, around: &Around<'_>) -> Vec<Invalid> {
+    let spec = around.spec;
+    let at_own = format!("{at}.containers");
+    let (mut errors, mut taken) = (Vec::new(), BTreeSet::new());
+    if spec.containers.is_empty() {
+        errors.push(Invalid::required(at_own.as_str(), ""));
+    }
+    let grace = spec.termination_grace_period_seconds;
+    for (index, one) in spec.containers.iter().enumerate() {
+        let at = format!("{at_own}[{index}]");
+        errors.extend(common_errors(&at, one, around));
+        errors.extend(name_taken(&at, &one.name, &mut taken));
+        errors.extend(probes::errors(&at, one, grace));
+        errors.extend(restart_errors(&at, one));
+    }
+    errors.extend(network::port_conflicts(&at_own, &spec.containers));
+    for (index, one) in spec.init_containers.iter().flatten().enumerate() {
+        let list = format!("{at}.initContainers");
+        let at = format!("{list}[{index}]");
+        errors.extend(common_errors(&at, one, around));
+        errors.extend(restart_errors(&at, one));
+        errors.extend(name_taken(&at, &one.name, &mut taken));
+        // Init containers run one by one, so only each for itself can want a port twice.
+        errors.extend(network::port_conflicts(&list, std::slice::from_ref(one)));
+        errors.extend(init_errors(&at, one, grace));
+    }
+    errors.extend(ephemeral_list_errors(&format!("{at}.ephemeralContainers"), around, taken));
+    errors.extend(padded_images(at, around));
+    errors
 }
 
-fn container_errors(at: &str, one: &Container, volumes: &Volumes<'_>) -> Vec<Invalid> {
-    let mut errors = names::required_label(&format!("{at}.name"), &one.name);
+fn name_taken<'a>(at: &str, name: &'a str, taken: &mut BTreeSet<&'a str>) -> Option<Invalid> {
+    (!taken.insert(name) && !name.is_empty()).then(|| Invalid::duplicate(format!("{at}.name"), name))
+}
+
+/// A template may still be filled in; an image of a pod is final.
+fn padded_images(at: &str, around: &Around<'_>) -> Vec<Invalid> {
+    if around.owner == Owner::Template {
+        return Vec::new();
+    }
+    let lists = [
+        ("containers", around.spec.containers.as_slice()),
+        ("initContainers", around.spec.init_containers.as_deref().unwrap_or_default()),
+    ];
+    let each = |(list, containers): (&str, &[Container])| -> Vec<Invalid> {
+        let wrong = |(index, one): (usize, &Container)| padded_image(&format!("{at}.{list}[{index}]"), one);
+        containers.iter().enumerate().filter_map(wrong).collect()
+    };
+    lists.into_iter().flat_map(each).collect()
+}
+
+fn padded_image(at: &str, one: &Container) -> Option<Invalid> {
     let image = one.image.as_deref().unwrap_or_default();
-    errors.extend(check::required(&format!("{at}.image"), Some(image)));
+    let text = "must not have leading or trailing whitespace";
+    (image.trim() != image).then(|| Invalid::invalid(format!("{at}.image"), image, text))
+}
+
+fn common_errors(at: &str, one: &Container, around: &Around<'_>) -> Vec<Invalid> {
+    let spec = around.spec;
+    let mut errors = names::required_label(&format!("{at}.name"), &one.name);
+    errors.extend(check::required(&format!("{at}.image"), one.image.as_deref()));
     let policy = one.termination_message_policy.as_deref();
     let field = format!("{at}.terminationMessagePolicy");
     errors.extend(check::required_one_of(&field, policy, &MESSAGE_POLICIES));
-    errors.extend(port_errors(&format!("{at}.ports"), one.ports.as_deref().unwrap_or_default()));
-    for (index, variable) in one.env.iter().flatten().enumerate() {
-        errors.extend(variable_error(&format!("{at}.env[{index}].name"), &variable.name));
-    }
-    errors.extend(mounts::errors(at, one, volumes));
+    errors.extend(network::ports(&format!("{at}.ports"), one.ports.as_deref().unwrap_or_default()));
+    errors.extend(environment::errors(at, one));
+    errors.extend(mounts::errors(at, one, around.volumes));
     let policy = one.image_pull_policy.as_deref();
     errors.extend(check::required_one_of(&format!("{at}.imagePullPolicy"), policy, &PULL_POLICIES));
-    let resources = one.resources.as_ref();
-    errors.extend(resources.into_iter().flat_map(|r| resource_errors(&format!("{at}.resources"), r)));
-    if image.trim() != image {
-        let text = "must not have leading or trailing whitespace";
-        errors.push(Invalid::invalid(format!("{at}.image"), image, text));
+    if let Some(needs) = &one.resources {
+        errors.extend(resources::of_container(&format!("{at}.resources"), needs, spec));
+    }
+    let policies = one.resize_policy.as_deref().unwrap_or_default();
+    errors.extend(resize_errors(&format!("{at}.resizePolicy"), policies, spec.restart_policy.as_deref()));
+    if let Some(context) = &one.security_context {
+        errors.extend(security::of_container(&format!("{at}.securityContext"), context, spec));
     }
     errors
 }
 
-fn variable_error(at: &str, name: &str) -> Option<Invalid> {
-    if name.is_empty() {
-        return Some(Invalid::required(at, ""));
-    }
-    let fine = name.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=');
-    let text =
-        "a valid environment variable name must consist only of printable ASCII characters other than '='";
-    (!fine).then(|| Invalid::invalid(at, name, text))
-}
-
-fn port_errors(at: &str, ports: &[ContainerPort]) -> Vec<Invalid> {
+/// Upstream leaves the index out of most of these paths.
+fn resize_errors(at: &str, policies: &[ContainerResizePolicy], restart: Option<&str>) -> Vec<Invalid> {
     let mut errors = Vec::new();
-    let range = check::range_text(1, 65535);
-    for (index, port) in ports.iter().enumerate() {
-        let at = format!("{at}[{index}]");
-        let name = port.name.as_deref().unwrap_or_default();
-        if !name.is_empty() && ports[..index].iter().any(|p| p.name.as_deref() == Some(name)) {
-            errors.push(Invalid::duplicate(format!("{at}.name"), name));
+    for (index, policy) in policies.iter().enumerate() {
+        let (resource, action) = (policy.resource_name.as_str(), policy.restart_policy.as_str());
+        if policies[..index].iter().any(|earlier| earlier.resource_name == resource) {
+            errors.push(Invalid::duplicate(format!("{at}[{index}]"), resource));
         }
-        let number = port.container_port;
-        if number == 0 {
-            errors.push(Invalid::required(format!("{at}.containerPort"), ""));
-        } else if !PORTS.contains(&number) {
-            errors.push(Invalid::invalid(format!("{at}.containerPort"), number, range.as_str()));
+        errors.extend(check::required_one_of(at, Some(resource), &RESIZABLE));
+        errors.extend(check::required_one_of(at, Some(action), &RESIZE_POLICIES));
+        if restart == Some("Never") && action != "NotRequired" {
+            let text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(Invalid::invalid(at, action, text));
         }
-        let number = port.host_port.unwrap_or(0);
-        if number != 0 && !PORTS.contains(&number) {
-            errors.push(Invalid::invalid(format!("{at}.hostPort"), number, range.as_str()));
-        }
-        let protocol = port.protocol.as_deref();
-        errors.extend(check::required_one_of(&format!("{at}.protocol"), protocol, &PROTOCOLS));
     }
     errors
 }
 
-/// No amount is negative and no request is above its limit.
-fn resource_errors(at: &str, resources: &ResourceRequirements) -> Vec<Invalid> {
-    let mut errors = Vec::new();
-    for (name, limit) in resources.limits.iter().flatten() {
-        errors.extend(quantities::non_negative(&format!("{at}.limits[{name}]"), limit));
-    }
-    for (name, request) in resources.requests.iter().flatten() {
-        errors.extend(quantities::non_negative(&format!("{at}.requests[{name}]"), request));
-        let limit = resources.limits.as_ref().and_then(|limits| limits.get(name));
-        let above = |limit| quantity::compare(request, limit).is_ok_and(|order| order.is_gt());
-        if let Some(limit) = limit.filter(|limit| above(limit)) {
-            let text = format!("must be less than or equal to {name} limit of {}", limit.0);
-            errors.push(Invalid::invalid(format!("{at}.requests"), request.0.as_str(), text));
-        }
+/// A container's own policy, and the rules that need one.
+fn restart_errors(at: &str, one: &Container) -> Vec<Invalid> {
+    let rules = one.restart_policy_rules.as_deref().unwrap_or_default();
+    let field = format!("{at}.restartPolicy");
+    let mut errors: Vec<Invalid> = match one.restart_policy.as_deref() {
+        None if rules.is_empty() => return Vec::new(),
+        None => vec![Invalid::required(field, "must specify restartPolicy when restart rules are used")],
+        Some(policy) => check::one_of(&field, policy, &RESTART_POLICIES).into_iter().collect(),
+    };
+    errors.extend(too_many(format!("{at}.restartPolicyRules"), rules.len(), RULES_MAX));
+    for (index, rule) in rules.iter().enumerate() {
+        let at = format!("{at}.restartPolicyRules[{index}]");
+        errors.extend(check::one_of(
+            &format!("{at}.action"),
+            &rule.action,
+            &["Restart", "RestartAllContainers"],
+        ));
+        let Some(codes) = &rule.exit_codes else {
+            errors.push(Invalid::required(format!("{at}.exitCodes"), "must be specified"));
+            continue;
+        };
+        errors.extend(check::one_of(&format!("{at}.exitCodes.operator"), &codes.operator, &["In", "NotIn"]));
+        let count = codes.values.as_ref().map_or(0, Vec::len);
+        errors.extend(too_many(format!("{at}.exitCodes.values"), count, EXIT_CODES_MAX));
     }
     errors
+}
+
+fn too_many(field: String, count: usize, most: usize) -> Option<Invalid> {
+    let detail = format!("must have at most {most} items");
+    (count > most).then(|| Invalid { reason: Reason::TooMany, field, value: Some(count.into()), detail })
 }
 
 /// Init containers that run to their end have no hooks and no probes.
-fn init_errors(at: &str, one: &Container) -> Vec<Invalid> {
+fn init_errors(at: &str, one: &Container, grace: Option<i64>) -> Vec<Invalid> {
     if one.restart_policy.as_deref() == Some("Always") {
-        return Vec::new();
+        return probes::errors(at, one, grace);
     }
     let set = [
         ("lifecycle", one.lifecycle.is_some()),
@@ -146,46 +190,57 @@ fn init_errors(at: &str, one: &Container) -> Vec<Invalid> {
         ("startupProbe", one.startup_probe.is_some()),
     ];
     let set = set.into_iter().filter(|(_, set)| *set);
-    set.map(|(field, _)| Invalid::forbidden(format!("{at}.{field}"), NOT_FOR_INIT)).collect()
+    let mut errors: Vec<Invalid> =
+        set.map(|(field, _)| Invalid::forbidden(format!("{at}.{field}"), NOT_FOR_INIT)).collect();
+    for (index, policy) in one.resize_policy.iter().flatten().enumerate() {
+        if policy.restart_policy == "RestartContainer" {
+            let at = format!("{at}.resizePolicy[{index}].restartPolicy");
+            let text = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.push(Invalid::invalid(at, policy.restart_policy.as_str(), text));
+        }
+    }
+    errors
 }
 
-fn ephemeral_errors(at: &str, one: &EphemeralContainer, others: &BTreeSet<&str>) -> Vec<Invalid> {
+fn ephemeral_list_errors<'a>(at: &str, around: &Around<'a>, mut taken: BTreeSet<&'a str>) -> Vec<Invalid> {
+    let others = taken.clone();
     let mut errors = Vec::new();
-    let target = one.target_container_name.as_deref().unwrap_or_default();
-    if !target.is_empty() && !others.contains(target) {
-        errors.push(check::not_found(format!("{at}.targetContainerName"), target));
+    for (index, one) in around.spec.ephemeral_containers.iter().flatten().enumerate() {
+        let (at, container) = (format!("{at}[{index}]"), plain(one));
+        errors.extend(common_errors(&at, &container, around));
+        errors.extend(padded_image(&at, &container));
+        errors.extend(name_taken(&at, &one.name, &mut taken));
+        let target = one.target_container_name.as_deref().unwrap_or_default();
+        if !target.is_empty() && !others.contains(target) {
+            errors.push(check::not_found(format!("{at}.targetContainerName"), target));
+        }
+        errors.extend(ephemeral_errors(&at, &container));
     }
+    errors
+}
+
+/// What only containers that are part of the pod's work may have, in upstream's order.
+fn ephemeral_errors(at: &str, one: &Container) -> Vec<Invalid> {
+    let needs = one.resources.clone().unwrap_or_default();
+    let set = [
+        ("ports", one.ports.as_ref().is_some_and(|ports| !ports.is_empty())),
+        ("resources", needs != Default::default()),
+        ("resizePolicy", one.resize_policy.is_some()),
+        ("restartPolicy", one.restart_policy.is_some()),
+        ("restartPolicyRules", one.restart_policy_rules.is_some()),
+        ("livenessProbe", one.liveness_probe.is_some()),
+        ("readinessProbe", one.readiness_probe.is_some()),
+        ("startupProbe", one.startup_probe.is_some()),
+        ("lifecycle", one.lifecycle.is_some()),
+    ];
+    let set = set.into_iter().filter(|(_, set)| *set);
+    let mut errors: Vec<Invalid> =
+        set.map(|(field, _)| Invalid::forbidden(format!("{at}.{field}"), NOT_FOR_EPHEMERAL)).collect();
     for (index, mount) in one.volume_mounts.iter().flatten().enumerate() {
         let parts = [("subPath", &mount.sub_path), ("subPathExpr", &mount.sub_path_expr)];
         let set = parts.into_iter().filter(|(_, path)| !path.as_deref().unwrap_or_default().is_empty());
         let field = |name: &str| format!("{at}.volumeMounts[{index}].{name}");
         errors.extend(set.map(|(name, _)| Invalid::forbidden(field(name), NOT_FOR_EPHEMERAL)));
-    }
-    errors
-}
-
-/// Devices and the host's namespaces know no other users than the host's.
-fn host_users_errors(spec: &PodSpec) -> Vec<Invalid> {
-    if spec.host_users != Some(false) {
-        return Vec::new();
-    }
-    let text = "when `hostUsers` is false";
-    let (network, process, ipc) = (spec.host_network, spec.host_pid, spec.host_ipc);
-    let shared = [("hostNetwork", network), ("HostPID", process), ("HostIPC", ipc)];
-    let shared = shared.into_iter().filter(|(_, on)| *on == Some(true));
-    let mut errors: Vec<Invalid> =
-        shared.map(|(field, _)| Invalid::forbidden(format!("spec.{field}"), text)).collect();
-    let ephemeral: Vec<Container> = spec.ephemeral_containers.iter().flatten().map(plain).collect();
-    let lists = [
-        ("initContainers", spec.init_containers.as_deref().unwrap_or_default()),
-        ("containers", &spec.containers),
-        ("ephemeralContainers", &ephemeral),
-    ];
-    for (list, containers) in lists {
-        let with_device = |one: &Container| one.volume_devices.as_ref().is_some_and(|d| !d.is_empty());
-        for (index, _) in containers.iter().enumerate().filter(|(_, one)| with_device(one)) {
-            errors.push(Invalid::forbidden(format!("spec.{list}[{index}].volumeDevices"), text));
-        }
     }
     errors
 }

@@ -17,14 +17,12 @@ pub fn errors(at: &str, one: &Container, volumes: &Volumes<'_>) -> Vec<Invalid> 
     let mut seen = BTreeSet::new();
     for (index, mount) in mounts.iter().enumerate() {
         let field = format!("{at}.volumeMounts[{index}]");
-        errors.extend(mount_errors(&field, mount, devices, volumes));
-        if !seen.insert(mount.mount_path.as_str()) {
-            let path = mount.mount_path.as_str();
-            errors.push(Invalid::invalid(format!("{field}.mountPath"), path, "must be unique"));
-        }
+        let first = seen.insert(mount.mount_path.as_str());
+        errors.extend(mount_errors(&field, mount, first, devices, volumes));
         // Upstream leaves the index out of these paths.
         errors.extend(sub_path_errors(&format!("{at}.volumeMounts"), &field, mount));
         errors.extend(propagation_errors(&format!("{at}.volumeMounts.mountPropagation"), mount, one));
+        errors.extend(recursive_errors(&format!("{at}.volumeMounts.recursiveReadOnly"), mount));
     }
     errors.extend(device_list_errors(&format!("{at}.volumeDevices"), devices, mounts, volumes));
     errors
@@ -33,6 +31,7 @@ pub fn errors(at: &str, one: &Container, volumes: &Volumes<'_>) -> Vec<Invalid> 
 fn mount_errors(
     at: &str,
     mount: &VolumeMount,
+    first: bool,
     devices: &[VolumeDevice],
     volumes: &Volumes<'_>,
 ) -> Vec<Invalid> {
@@ -43,6 +42,9 @@ fn mount_errors(
         errors.push(check::not_found(format!("{at}.name"), name));
     }
     errors.extend(check::required(&format!("{at}.mountPath"), Some(path)));
+    if !first {
+        errors.push(Invalid::invalid(format!("{at}.mountPath"), path, "must be unique"));
+    }
     if devices.iter().any(|device| device.name == name) {
         let text = "must not already exist in volumeDevices";
         errors.push(Invalid::invalid(format!("{at}.name"), name, text));
@@ -75,6 +77,20 @@ fn propagation_errors(at: &str, mount: &VolumeMount, one: &Container) -> Vec<Inv
     unknown.into_iter().chain(outward.then(|| Invalid::forbidden(at, text))).collect()
 }
 
+/// Read-only all the way down needs a mount that is read-only to begin with, and that nothing appears in.
+fn recursive_errors(at: &str, mount: &VolumeMount) -> Vec<Invalid> {
+    let Some(mode) = mount.recursive_read_only.as_deref() else { return Vec::new() };
+    if !matches!(mode, "Enabled" | "IfPossible") {
+        return check::one_of(at, mode, &["Disabled", "Enabled", "IfPossible"]).into_iter().collect();
+    }
+    let shared = !matches!(mount.mount_propagation.as_deref(), None | Some("None"));
+    let refusals = [
+        (mount.read_only != Some(true), "may only be specified when readOnly is true"),
+        (shared, "may only be specified when mountPropagation is None or not specified"),
+    ];
+    refusals.into_iter().filter(|(wrong, _)| *wrong).map(|(_, text)| Invalid::forbidden(at, text)).collect()
+}
+
 fn device_list_errors(
     at: &str,
     devices: &[VolumeDevice],
@@ -86,12 +102,17 @@ fn device_list_errors(
         let at = format!("{at}[{index}]");
         let (name, path) = (device.name.as_str(), device.device_path.as_str());
         let earlier = &devices[..index];
+        let unique = |taken: bool, field: &str, value: &str| {
+            taken.then(|| Invalid::invalid(format!("{at}.{field}"), value, "must be unique"))
+        };
+        errors.extend(check::required(&format!("{at}.name"), Some(name)));
+        errors.extend(unique(!name.is_empty() && earlier.iter().any(|d| d.name == name), "name", name));
         errors.extend(device_errors(&at, device, volumes));
-        if !name.is_empty() && earlier.iter().any(|d| d.name == name) {
-            errors.push(Invalid::invalid(format!("{at}.name"), name, "must be unique"));
-        }
-        if earlier.iter().any(|d| d.device_path == path) {
-            errors.push(Invalid::invalid(format!("{at}.devicePath"), path, "must be unique"));
+        errors.extend(check::required(&format!("{at}.devicePath"), Some(path)));
+        errors.extend(unique(earlier.iter().any(|d| d.device_path == path), "devicePath", path));
+        if paths::climbs(path) {
+            let text = "can not contain backsteps ('..')";
+            errors.push(Invalid::invalid(format!("{at}.devicePath"), path, text));
         }
         if mounts.iter().any(|mount| mount.name == name) {
             let text = "must not already exist in volumeMounts";
@@ -105,22 +126,15 @@ fn device_list_errors(
     errors
 }
 
-fn device_errors(at: &str, device: &VolumeDevice, volumes: &Volumes<'_>) -> Vec<Invalid> {
-    let (name, path) = (device.name.as_str(), device.device_path.as_str());
-    let mut errors = Vec::new();
-    errors.extend(check::required(&format!("{at}.name"), Some(name)));
+/// Only claims can be devices.
+fn device_errors(at: &str, device: &VolumeDevice, volumes: &Volumes<'_>) -> Option<Invalid> {
+    let (at, name) = (format!("{at}.name"), device.name.as_str());
     match volumes.get(name) {
-        None => errors.push(check::not_found(format!("{at}.name"), name)),
+        None => Some(check::not_found(at, name)),
         Some(volume) if volume.persistent_volume_claim.is_none() && volume.ephemeral.is_none() => {
             let text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-            errors.push(Invalid::invalid(format!("{at}.name"), name, text));
+            Some(Invalid::invalid(at, name, text))
         }
-        Some(_) => {}
+        Some(_) => None,
     }
-    errors.extend(check::required(&format!("{at}.devicePath"), Some(path)));
-    if paths::climbs(path) {
-        let text = "can not contain backsteps ('..')";
-        errors.push(Invalid::invalid(format!("{at}.devicePath"), path, text));
-    }
-    errors
 }

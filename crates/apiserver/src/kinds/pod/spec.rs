@@ -1,64 +1,71 @@
-//! What a pod may ask for beyond volumes and containers.
+//! What a pod may ask for, and a template in its stead: `at` is where the spec stands, e.g. `spec.template.spec`.
 
-use k8s_openapi::api::core::v1::{PodSpec, Toleration};
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
-use super::{containers, volumes};
+use super::containers::{self, Around};
+use super::{claims, environment, network, resources, scheduling, security, volumes};
 use crate::field::Invalid;
 use crate::kinds::check::{self, names, selectors};
-use crate::kinds::node::EFFECTS;
+use crate::kinds::priorityclass;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-pub fn errors(pod: &str, spec: &PodSpec) -> Vec<Invalid> {
+/// Whose spec it is. A template leaves more open, and its pods have no name yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner<'a> {
+    /// The name is empty when it is yet to be generated.
+    Pod(&'a str),
+    Template,
+}
+
+pub fn errors(at: &str, owner: Owner<'_>, spec: &PodSpec) -> Vec<Invalid> {
     let mut errors = Vec::new();
     if spec.termination_grace_period_seconds.is_none() {
-        errors.push(Invalid::required("spec.terminationGracePeriodSeconds", ""));
+        errors.push(Invalid::required(format!("{at}.terminationGracePeriodSeconds"), ""));
     }
-    let (usable, wrong) = volumes::errors(pod, spec.volumes.as_deref().unwrap_or_default());
+    let all = spec.volumes.as_deref().unwrap_or_default();
+    let (usable, wrong) = volumes::errors(&format!("{at}.volumes"), owner, all);
     errors.extend(wrong);
-    errors.extend(containers::errors(spec, &usable));
-    let policy = spec.restart_policy.as_deref();
-    errors.extend(check::required_one_of("spec.restartPolicy", policy, &RESTART_POLICIES));
-    let policy = spec.dns_policy.as_deref();
-    errors.extend(check::required_one_of("spec.dnsPolicy", policy, &DNS_POLICIES));
-    errors.extend(selectors::labels("spec.nodeSelector", spec.node_selector.as_ref()));
-    errors.extend(affinity_errors(spec));
-    errors.extend(gate_errors(spec));
-    let account = spec.service_account_name.as_deref();
-    errors.extend(names::optional_subdomain("spec.serviceAccountName", account));
-    errors.extend(names::optional_subdomain("spec.nodeName", spec.node_name.as_deref()));
-    errors.extend(spec.active_deadline_seconds.and_then(deadline_error));
-    for (field, name) in [("spec.hostname", &spec.hostname), ("spec.subdomain", &spec.subdomain)] {
-        let name = name.as_deref().filter(|name| !name.is_empty());
-        errors.extend(name.into_iter().flat_map(|name| names::label(field, name)));
-    }
-    errors.extend(toleration_errors(spec.tolerations.as_deref().unwrap_or_default()));
-    let class = spec.priority_class_name.as_deref();
-    errors.extend(names::optional_subdomain("spec.priorityClassName", class));
+    errors.extend(claims::errors(&format!("{at}.resourceClaims"), spec));
+    errors.extend(containers::errors(at, &Around { spec, volumes: &usable, owner }));
+    errors.extend(resources::of_pod(at, spec));
+    errors.extend(network::host_ports(at, owner, spec));
+    errors.extend(policy_errors(at, spec));
+    errors.extend(selectors::labels(&format!("{at}.nodeSelector"), spec.node_selector.as_ref()));
+    errors.extend(security::of_pod(at, spec));
+    errors.extend(scheduling::affinity(&format!("{at}.affinity"), spec.affinity.as_ref()));
+    errors.extend(network::dns(&format!("{at}.dnsConfig"), spec));
+    errors.extend(gate_errors(at, spec));
+    let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+    errors.extend(scheduling::spread(&format!("{at}.topologySpreadConstraints"), constraints));
+    errors.extend(security::host_users(at, spec));
+    errors.extend(network::hostname_override(&format!("{at}.hostnameOverride"), spec));
+    errors.extend(name_errors(at, spec));
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    errors.extend(scheduling::tolerations(&format!("{at}.tolerations"), tolerations));
+    errors.extend(network::host_aliases(&format!("{at}.hostAliases"), spec));
+    errors.extend(class_errors(at, spec));
+    errors.extend(environment::file_volumes(at, spec));
     errors
 }
 
-fn deadline_error(seconds: i64) -> Option<Invalid> {
-    let most = i64::from(i32::MAX);
-    let text = check::range_text(1, most);
-    let wrong = !(1..=most).contains(&seconds);
-    wrong.then(|| Invalid::invalid("spec.activeDeadlineSeconds", seconds, text))
+fn policy_errors(at: &str, spec: &PodSpec) -> Vec<Invalid> {
+    let (restart, dns) = (spec.restart_policy.as_deref(), spec.dns_policy.as_deref());
+    let restart = check::required_one_of(&format!("{at}.restartPolicy"), restart, &RESTART_POLICIES);
+    let dns = check::required_one_of(&format!("{at}.dnsPolicy"), dns, &DNS_POLICIES);
+    restart.into_iter().chain(dns).collect()
 }
 
-/// Only what decides where volumes have to be: required node affinity.
-fn affinity_errors(spec: &PodSpec) -> Vec<Invalid> {
-    let at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
-    let node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = node.and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref());
-    required.map(|selector| selectors::node_selector(at, selector)).unwrap_or_default()
-}
-
-fn gate_errors(spec: &PodSpec) -> Vec<Invalid> {
-    let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
+fn gate_errors(at: &str, spec: &PodSpec) -> Vec<Invalid> {
     let mut errors = Vec::new();
+    for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
+        let at = format!("{at}.readinessGates[{index}].conditionType");
+        errors.extend(names::qualified(&at, &gate.condition_type));
+    }
+    let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
     for (index, gate) in gates.iter().enumerate() {
-        let at = format!("spec.schedulingGates[{index}]");
+        let at = format!("{at}.schedulingGates[{index}]");
         errors.extend(names::qualified(&at, &gate.name));
         if gates[..index].contains(gate) {
             errors.push(Invalid::duplicate(at, gate.name.as_str()));
@@ -67,44 +74,52 @@ fn gate_errors(spec: &PodSpec) -> Vec<Invalid> {
     errors
 }
 
-pub fn toleration_errors(tolerations: &[Toleration]) -> Vec<Invalid> {
-    let one = |(index, toleration)| toleration_error(&format!("spec.tolerations[{index}]"), toleration);
-    tolerations.iter().enumerate().flat_map(one).collect()
+fn name_errors(at: &str, spec: &PodSpec) -> Vec<Invalid> {
+    let account = spec.service_account_name.as_deref();
+    let mut errors = names::optional_subdomain(&format!("{at}.serviceAccountName"), account);
+    errors.extend(names::optional_subdomain(&format!("{at}.nodeName"), spec.node_name.as_deref()));
+    let most = i64::from(i32::MAX);
+    if let Some(seconds) = spec.active_deadline_seconds.filter(|seconds| !(1..=most).contains(seconds)) {
+        let text = check::range_text(1, most);
+        errors.push(Invalid::invalid(format!("{at}.activeDeadlineSeconds"), seconds, text));
+    }
+    for (field, name) in [("hostname", &spec.hostname), ("subdomain", &spec.subdomain)] {
+        let name = name.as_deref().filter(|name| !name.is_empty());
+        errors.extend(name.into_iter().flat_map(|name| names::label(&format!("{at}.{field}"), name)));
+    }
+    errors
 }
 
-fn toleration_error(at: &str, toleration: &Toleration) -> Vec<Invalid> {
-    let mut errors = Vec::new();
-    let key = toleration.key.as_deref().unwrap_or_default();
-    let operator = toleration.operator.as_deref().unwrap_or_default();
-    let effect = toleration.effect.as_deref().unwrap_or_default();
-    let value = toleration.value.as_deref().unwrap_or_default();
-    let at_operator = format!("{at}.operator");
-    if !key.is_empty() {
-        errors.extend(names::qualified(&format!("{at}.key"), key));
-    } else if operator != "Exists" {
-        let text =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.push(Invalid::invalid(at_operator.as_str(), operator, text));
+fn class_errors(at: &str, spec: &PodSpec) -> Vec<Invalid> {
+    let class = spec.priority_class_name.as_deref();
+    let mut errors = names::optional_subdomain(&format!("{at}.priorityClassName"), class);
+    let runtime = spec.runtime_class_name.as_deref();
+    errors.extend(
+        runtime.into_iter().flat_map(|name| names::subdomain(&format!("{at}.runtimeClassName"), name)),
+    );
+    let policy = spec.preemption_policy.as_deref();
+    errors.extend(policy.and_then(|policy| {
+        check::required_one_of(&format!("{at}.preemptionPolicy"), Some(policy), &priorityclass::POLICIES)
+    }));
+    errors.extend(resources::overhead(&format!("{at}.overhead"), spec.overhead.as_ref()));
+    if let Some(os) = &spec.os {
+        let at = format!("{at}.os.name");
+        errors.extend(check::required_one_of(&at, Some(&os.name), &["linux", "windows"]));
     }
-    if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
-        let text = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        errors.push(Invalid::invalid(format!("{at}.effect"), effect, text));
-    }
-    match operator {
-        "" | "Equal" => {
-            let texts = bowline_api::name::label_value_errors(value).join(";");
-            let wrong = !texts.is_empty();
-            errors.extend(wrong.then(|| Invalid::invalid(at_operator, value, texts)));
-        }
-        "Exists" if !value.is_empty() => {
-            let text = "value must be empty when `operator` is 'Exists'";
-            errors.push(Invalid::invalid(at_operator, value, text));
-        }
-        "Exists" => {}
-        other => errors.extend(check::one_of(&at_operator, other, &["Equal", "Exists"])),
-    }
-    if !effect.is_empty() {
-        errors.extend(check::one_of(&format!("{at}.effect"), effect, &EFFECTS));
+    errors
+}
+
+/// What a template says about its pods.
+pub fn template_errors(at: &str, template: &PodTemplateSpec) -> Vec<Invalid> {
+    let meta = template.metadata.clone().unwrap_or_default();
+    let spec = template.spec.clone().unwrap_or_default();
+    // Upstream leaves the metadata out of these two paths.
+    let mut errors = selectors::labels(&format!("{at}.labels"), meta.labels.as_ref());
+    errors.extend(names::annotations(&format!("{at}.annotations"), meta.annotations.as_ref()));
+    errors.extend(self::errors(&format!("{at}.spec"), Owner::Template, &spec));
+    if spec.ephemeral_containers.is_some_and(|containers| !containers.is_empty()) {
+        let text = "ephemeral containers not allowed in pod template";
+        errors.push(Invalid::forbidden(format!("{at}.spec.ephemeralContainers"), text));
     }
     errors
 }

@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use super::spec::toleration_errors;
+use super::scheduling;
 use crate::field::Invalid;
 use crate::kinds::check;
-use crate::kinds::check::same::{difference, same};
+use crate::kinds::check::go;
+use crate::kinds::check::same::same;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
@@ -28,7 +29,10 @@ pub fn errors(new: &PodSpec, old: &PodSpec) -> Vec<Invalid> {
     errors.extend(gate_errors(new, old));
     let allowed = allowed(new, old);
     if !same(&allowed, old) {
-        errors.push(Invalid::forbidden("spec", format!("{FIXED}\n{}", difference(old, &allowed))));
+        errors.push(Invalid::forbidden(
+            "spec",
+            format!("{FIXED}\n{}", go::difference("core.v1.PodSpec", old, &allowed)),
+        ));
     }
     errors
 }
@@ -66,7 +70,7 @@ fn tolerations_errors(new: &PodSpec, old: &PodSpec) -> Vec<Invalid> {
         })
     };
     if old.tolerations.iter().flatten().all(kept) {
-        return toleration_errors(after);
+        return scheduling::tolerations("spec.tolerations", after);
     }
     let text = "existing toleration can not be modified except its tolerationSeconds";
     vec![Invalid::forbidden("spec.tolerations", text)]

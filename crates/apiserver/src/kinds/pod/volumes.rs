@@ -2,28 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{CSIVolumeSource, KeyToPath, PersistentVolumeClaimTemplate, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolumeClaimTemplate, Volume};
 
+use super::containers::PULL_POLICIES;
+use super::files;
+use super::spec::Owner;
 use crate::field::Invalid;
-use crate::kinds::check::{self, names, paths, quantities, same, selectors};
+use crate::kinds::check::{self, names, quantities, same, selectors};
 use crate::kinds::persistentvolume::source;
 use crate::kinds::persistentvolumeclaim;
 
 const SECOND: &str = "may not specify more than 1 volume type";
-const BAD_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// The volumes that containers may refer to, and what is wrong with the others.
-pub fn errors<'a>(pod: &str, volumes: &'a [Volume]) -> (BTreeMap<&'a str, &'a Volume>, Vec<Invalid>) {
+pub fn errors<'a>(
+    at: &str,
+    owner: Owner<'_>,
+    volumes: &'a [Volume],
+) -> (BTreeMap<&'a str, &'a Volume>, Vec<Invalid>) {
     let ephemeral = volumes.iter().filter(|volume| volume.ephemeral.is_some());
     // The name is not known yet when it is to be generated.
-    let made: Vec<String> = match pod {
-        "" => Vec::new(),
-        _ => ephemeral.map(|volume| format!("{pod}-{}", volume.name)).collect(),
+    let made: Vec<String> = match owner {
+        Owner::Pod("") | Owner::Template => Vec::new(),
+        Owner::Pod(pod) => ephemeral.map(|volume| format!("{pod}-{}", volume.name)).collect(),
     };
     let (mut usable, mut errors) = (BTreeMap::new(), Vec::new());
     for (index, volume) in volumes.iter().enumerate() {
-        let at = format!("spec.volumes[{index}]");
-        let mut wrong = source_errors(&at, volume);
+        let at = format!("{at}[{index}]");
+        let mut wrong = source_errors(&at, owner, volume);
         wrong.extend(names::required_label(&format!("{at}.name"), &volume.name));
         if usable.contains_key(volume.name.as_str()) {
             wrong.push(Invalid::duplicate(format!("{at}.name"), volume.name.as_str()));
@@ -79,18 +85,32 @@ fn sources(volume: &Volume) -> Vec<&'static str> {
     all.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect()
 }
 
-fn source_errors(at: &str, volume: &Volume) -> Vec<Invalid> {
+fn source_errors(at: &str, owner: Owner<'_>, volume: &Volume) -> Vec<Invalid> {
     let set = sources(volume);
     let Some((first, others)) = set.split_first() else {
         return vec![Invalid::required(at, "must specify a volume type")];
     };
-    let mut errors = inner_errors(&format!("{at}.{first}"), first, volume);
+    let mut errors = inner_errors(&format!("{at}.{first}"), first, owner, volume);
+    if let (Owner::Pod(pod), "ephemeral") = (owner, *first) {
+        errors.extend(claim_name_errors(at, pod, &volume.name));
+    }
     errors.extend(others.iter().map(|name| Invalid::forbidden(format!("{at}.{name}"), SECOND)));
     errors
 }
 
+/// The claim that an ephemeral volume becomes is called after its pod and the volume.
+fn claim_name_errors(at: &str, pod: &str, volume: &str) -> Vec<Invalid> {
+    if pod.is_empty() || volume.is_empty() {
+        return Vec::new();
+    }
+    let claim = format!("{pod}-{volume}");
+    let texts = bowline_api::name::subdomain_errors(&claim).into_iter();
+    let wrong = |text| Invalid::invalid(format!("{at}.name"), volume, format!("PVC name {claim:?}: {text}"));
+    texts.map(wrong).collect()
+}
+
 /// The sources that this project serves; of others only their number counts.
-fn inner_errors(at: &str, name: &str, volume: &Volume) -> Vec<Invalid> {
+fn inner_errors(at: &str, name: &str, owner: Owner<'_>, volume: &Volume) -> Vec<Invalid> {
     let inner = match name {
         "emptyDir" => volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()).map(|limit| {
             let at = format!("{at}.sizeLimit");
@@ -105,36 +125,37 @@ fn inner_errors(at: &str, name: &str, volume: &Volume) -> Vec<Invalid> {
         }),
         "secret" => volume.secret.as_ref().map(|inner| {
             let missing = check::required(&format!("{at}.secretName"), inner.secret_name.as_deref());
-            missing.into_iter().chain(file_errors(at, inner.default_mode, inner.items.as_deref())).collect()
+            missing.into_iter().chain(files::errors(at, inner.default_mode, inner.items.as_deref())).collect()
         }),
         "configMap" => volume.config_map.as_ref().map(|inner| {
             let missing = check::required(&format!("{at}.name"), Some(&inner.name));
-            missing.into_iter().chain(file_errors(at, inner.default_mode, inner.items.as_deref())).collect()
+            missing.into_iter().chain(files::errors(at, inner.default_mode, inner.items.as_deref())).collect()
         }),
+        "downwarAPI" => volume.downward_api.as_ref().map(|inner| {
+            // Only the complaint about a second source is misspelt.
+            let at = at.replace("downwarAPI", "downwardAPI");
+            let mut errors: Vec<Invalid> =
+                files::mode_error(&format!("{at}.defaultMode"), inner.default_mode).into_iter().collect();
+            errors.extend(inner.items.iter().flatten().flat_map(|file| files::downward_errors(&at, file)));
+            errors
+        }),
+        "projected" => volume.projected.as_ref().map(|inner| files::projected_errors(at, inner)),
         "csi" => volume.csi.as_ref().map(|inner| csi_errors(at, inner)),
         "ephemeral" => volume.ephemeral.as_ref().map(|inner| match &inner.volume_claim_template {
             Some(template) => template_errors(&format!("{at}.volumeClaimTemplate"), template),
             None => vec![Invalid::required(format!("{at}.volumeClaimTemplate"), "")],
         }),
+        "image" => volume.image.as_ref().map(|inner| {
+            let named =
+                owner == Owner::Template || !inner.reference.as_deref().unwrap_or_default().is_empty();
+            let missing = (!named).then(|| Invalid::required(format!("{at}.reference"), ""));
+            let policy = inner.pull_policy.as_deref();
+            let policy = check::required_one_of(&format!("{at}.pullPolicy"), policy, &PULL_POLICIES);
+            missing.into_iter().chain(policy).collect()
+        }),
         _ => None,
     };
     inner.unwrap_or_default()
-}
-
-fn file_errors(at: &str, mode: Option<i32>, items: Option<&[KeyToPath]>) -> Vec<Invalid> {
-    let bad = |mode: &i32| !(0..=0o777).contains(mode);
-    let mut errors = Vec::new();
-    let wrong = mode.filter(bad);
-    errors.extend(wrong.map(|mode| Invalid::invalid(format!("{at}.defaultMode"), mode, BAD_MODE)));
-    for (index, item) in items.unwrap_or_default().iter().enumerate() {
-        let at = format!("{at}.items[{index}]");
-        errors.extend(check::required(&format!("{at}.key"), Some(&item.key)));
-        errors.extend(check::required(&format!("{at}.path"), Some(&item.path)));
-        errors.extend(paths::descending(&format!("{at}.path"), &item.path));
-        let wrong = item.mode.filter(bad);
-        errors.extend(wrong.map(|mode| Invalid::invalid(format!("{at}.mode"), mode, BAD_MODE)));
-    }
-    errors
 }
 
 fn csi_errors(at: &str, source: &CSIVolumeSource) -> Vec<Invalid> {

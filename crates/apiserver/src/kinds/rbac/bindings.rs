@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{GROUP, Reach};
 use crate::field::Invalid;
-use crate::kinds::check::{self, names};
+use crate::kinds::check::{self, go, names};
 use crate::kinds::{Column, Names, Rules, age, column};
 
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
@@ -143,11 +143,9 @@ fn subject_errors(at: &str, subject: &Subject, reach: Reach) -> Vec<Invalid> {
     errors
 }
 
-/// A binding keeps its role: whoever may bind one role must not thereby bind another. Upstream shows its own
-/// spelling of the fields.
+/// A binding keeps its role: whoever may bind one role must not thereby bind another.
 fn other_role(new: &RoleRef, old: &RoleRef) -> Option<Invalid> {
-    let shown = json!({"APIGroup": new.api_group, "Kind": new.kind, "Name": new.name});
-    (new != old).then(|| Invalid::invalid("roleRef", shown, "cannot change roleRef"))
+    (new != old).then(|| go::invalid("roleRef", "rbac.v1.RoleRef", new, "cannot change roleRef"))
 }
 
 fn row(meta: &ObjectMeta, role: &RoleRef, subjects: &[Subject], now: Timestamp) -> Vec<Value> {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bowline_api::Pod;
 use serde_json::json;
 
 use super::*;
@@ -128,13 +129,16 @@ fn who_may_grow() {
 #[test]
 fn pods_run_as_somebody_and_outlast_lost_nodes() {
     let object = json!({"metadata": {"name": "p"}, "spec": {"containers": []}});
-    let stored = admitted(&ServiceAccounts, "pods", Operation::Create, object.clone());
+    let stored = admitted(&ServiceAccounts { tokens: false }, "pods", Operation::Create, object.clone());
     assert_eq!(
         (&stored["spec"]["serviceAccountName"], &stored["spec"]["serviceAccount"]),
         (&json!("default"), &json!("default"))
     );
     let own = patched(&object, &json!({"spec": {"serviceAccountName": "me"}}));
-    assert_eq!(admitted(&ServiceAccounts, "pods", Operation::Create, own)["spec"]["serviceAccount"], "me");
+    assert_eq!(
+        admitted(&ServiceAccounts { tokens: false }, "pods", Operation::Create, own)["spec"]["serviceAccount"],
+        "me"
+    );
 
     let tolerate = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
     let (lost, silent) =
@@ -154,4 +158,58 @@ fn pods_run_as_somebody_and_outlast_lost_nodes() {
         let stored = admitted(&DefaultTolerations, "pods", Operation::Create, pod);
         assert_eq!(stored["spec"]["tolerations"], after, "{before}");
     }
+}
+
+#[test]
+fn pods_prove_who_they_are() {
+    let path = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let pod = |spec: Value| {
+        let base = json!({"metadata": {"name": "p"}, "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]}});
+        patched(&base, &json!({"spec": spec}))
+    };
+    let mounted = json!([{"name": "c", "volumeMounts": [{"name": "x", "mountPath": path}]}]);
+    let table = [
+        ("says nothing", json!({}), json!({}), vec!["i", "c"], true),
+        ("account says no", json!({}), json!({"automountServiceAccountToken": false}), vec![], false),
+        (
+            "pod says yes",
+            json!({"automountServiceAccountToken": true}),
+            json!({"automountServiceAccountToken": false}),
+            vec!["i", "c"],
+            true,
+        ),
+        ("pod says no", json!({"automountServiceAccountToken": false}), json!({}), vec![], false),
+        (
+            "a mount is there",
+            json!({"containers": mounted, "initContainers": null}),
+            json!({}),
+            vec!["c"],
+            false,
+        ),
+    ];
+    for (name, spec, account, want, added) in table {
+        let mut object: Pod = serde_json::from_value(pod(spec)).unwrap();
+        equip(&mut object, &serde_json::from_value(account).unwrap(), "p");
+        let spec = object.spec.unwrap();
+        let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+        let has = |one: &&bowline_api::Container| {
+            one.volume_mounts.iter().flatten().any(|mount| mount.mount_path == path)
+        };
+        let found: Vec<&str> = all.filter(has).map(|one| one.name.as_str()).collect();
+        assert_eq!(found, want, "{name}");
+        assert_eq!(spec.volumes.is_some_and(|volumes| !volumes.is_empty()), added, "{name}");
+    }
+    let mut object: Pod = serde_json::from_value(pod(json!({}))).unwrap();
+    equip(&mut object, &serde_json::from_value(json!({"imagePullSecrets": [{"name": "s"}]})).unwrap(), "p");
+    let stored = created::<crate::kinds::pod::PodRules>(&serde_json::to_value(&object).unwrap());
+    let volume = &stored["spec"]["volumes"][0];
+    assert!(volume["name"].as_str().unwrap().starts_with("kube-api-access-"));
+    assert_eq!(volume["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"], 3607);
+    assert_eq!(volume["projected"]["sources"][1]["configMap"]["name"], "kube-root-ca.crt");
+    assert_eq!(stored["spec"]["imagePullSecrets"], json!([{"name": "s"}]));
+    let mut mirror: Pod =
+        serde_json::from_value(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}))
+            .unwrap();
+    set_service_account(&mut mirror);
+    assert_eq!(mirror.spec, None);
 }

@@ -35,7 +35,7 @@ fn pending() {
                 "grow",
                 storage("2Gi"),
                 &[
-                    "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\nresources.requests.storage: \"1Gi\" -> \"2Gi\"",
+                    "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n@@ -6,7 +6,7 @@\n  \"Resources\": {\n   \"Limits\": null,\n   \"Requests\": {\n-   \"storage\": \"1Gi\"\n+   \"storage\": \"2Gi\"\n   }\n  },\n  \"VolumeName\": \"\",\n",
                 ],
             ),
             ("shrink", storage("1Mi"), &[FIXED]),

@@ -84,7 +84,7 @@ fn entries_are_fixed() {
                 "id",
                 with(json!({"nodeID": "n2"})),
                 &[
-                    "spec.drivers: Invalid value: {\"name\":\"d.example.com\",\"nodeID\":\"n2\",\"topologyKeys\":[\"zone\"]}: field is immutable",
+                    "spec.drivers: Invalid value: {\"Name\":\"d.example.com\",\"NodeID\":\"n2\",\"TopologyKeys\":[\"zone\"],\"Allocatable\":null}: field is immutable",
                 ],
             ),
             ("keys", with(json!({"topologyKeys": []})), &["spec.drivers: Invalid value: …"]),

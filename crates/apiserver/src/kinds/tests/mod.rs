@@ -8,22 +8,27 @@ mod csidriver;
 mod csinode;
 mod event;
 mod event_v1;
+mod jobs;
 mod lease;
 mod names;
 mod namespace;
 mod node;
+mod plain;
 mod pod;
 mod pod_cells;
 mod pod_defaults;
+mod pod_rules;
 mod pod_update;
 mod pod_volumes;
 mod policies;
 mod rbac;
 mod secret;
+mod service;
 mod storageclass;
 mod volume;
 mod volume_update;
 mod volumeattachment;
+mod workloads;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource;
@@ -33,6 +38,7 @@ use super::Rules;
 use super::check::same::json;
 use crate::field::Invalid;
 use crate::patch::Patch;
+use crate::registry::Part;
 use crate::schema::Schema;
 
 /// Objects without a time of their own are ten minutes old.
@@ -48,7 +54,7 @@ pub type Table<'a> = &'a [(&'a str, Value, &'a [&'a str])];
 
 /// The base with a merge patch on top; null removes.
 pub fn patched(base: &Value, patch: &Value) -> Value {
-    Patch::new("application/merge-patch+json", patch.clone()).unwrap().apply(base).unwrap()
+    Patch::Merge(patch.clone()).apply(base).unwrap()
 }
 
 fn parsed<R: Rules>(object: &Value) -> R::Object {
@@ -84,7 +90,7 @@ pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
     let mut object = parsed::<R>(object);
     R::prepare_create(&mut object, now());
-    let mut errors = R::validate(&object);
+    let mut errors = R::validate_new(&object);
     errors.extend(R::validate_create(&object));
     errors
 }
@@ -99,6 +105,19 @@ pub fn status_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
     let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
     R::prepare_status(&mut new, &old, now());
     R::validate_status(&new, &old)
+}
+
+/// The stored object after an update through a subresource of its own.
+pub fn through<R: Rules>(new: &Value, old: &Value, part: Part) -> Value {
+    let mut new = parsed::<R>(new);
+    R::prepare_part(&mut new, &parsed::<R>(old), part);
+    json(&new)
+}
+
+pub fn part_errors<R: Rules>(new: &Value, old: &Value, part: Part) -> Vec<Invalid> {
+    let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
+    R::prepare_part(&mut new, &old, part);
+    R::validate_part(&new, &old, part)
 }
 
 /// An expected text may end in `…`: the rest does not matter.

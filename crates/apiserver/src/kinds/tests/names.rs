@@ -43,10 +43,18 @@ fn every_kind_as_upstream_has_it() {
         "v1 persistentvolumeclaims persistentvolumeclaim PersistentVolumeClaim pvc namespaced status replies-object",
         "v1 persistentvolumes persistentvolume PersistentVolume pv status replies-object",
         "v1 pods pod Pod po all namespaced status generation replies-object",
+        "v1 podtemplates podtemplate PodTemplate namespaced generation replies-object",
+        "v1 replicationcontrollers replicationcontroller ReplicationController rc all namespaced status generation",
         "v1 resourcequotas resourcequota ResourceQuota quota namespaced status replies-object",
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
+        "v1 services service Service svc all namespaced status put-creates replies-object",
+        "apiextensions.k8s.io/v1 customresourcedefinitions customresourcedefinition CustomResourceDefinition crd,crds api-extensions status needs-version generation replies-object",
         "apps/v1 controllerrevisions controllerrevision ControllerRevision namespaced",
+        "apps/v1 daemonsets daemonset DaemonSet ds all namespaced status generation",
+        "apps/v1 deployments deployment Deployment deploy all namespaced status generation",
+        "apps/v1 replicasets replicaset ReplicaSet rs all namespaced status generation",
+        "apps/v1 statefulsets statefulset StatefulSet sts all namespaced status generation",
         "authentication.k8s.io/v1 selfsubjectreviews selfsubjectreview SelfSubjectReview",
         "authentication.k8s.io/v1 tokenreviews tokenreview TokenReview",
         "authorization.k8s.io/v1 localsubjectaccessreviews localsubjectaccessreview LocalSubjectAccessReview namespaced",
@@ -54,6 +62,8 @@ fn every_kind_as_upstream_has_it() {
         "authorization.k8s.io/v1 selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview",
         "authorization.k8s.io/v1 subjectaccessreviews subjectaccessreview SubjectAccessReview",
         "autoscaling/v2 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler hpa all namespaced status",
+        "batch/v1 cronjobs cronjob CronJob cj all namespaced status generation",
+        "batch/v1 jobs job Job all namespaced status generation",
         "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
         "discovery.k8s.io/v1 endpointslices endpointslice EndpointSlice namespaced generation",
         "events.k8s.io/v1 events event Event ev namespaced put-creates",
@@ -67,8 +77,8 @@ fn every_kind_as_upstream_has_it() {
         "resource.k8s.io/v1 resourceclaims resourceclaim ResourceClaim namespaced status replies-object",
         "resource.k8s.io/v1 resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate namespaced replies-object",
         "resource.k8s.io/v1 resourceslices resourceslice ResourceSlice generation replies-object",
-        "scheduling.k8s.io/v1 priorityclasses priorityclass PriorityClass pc generation",
-        "storage.k8s.io/v1 csidrivers csidriver CSIDriver needs-version generation replies-object",
+        "scheduling.k8s.io/v1 priorityclasses priorityclass PriorityClass pc",
+        "storage.k8s.io/v1 csidrivers csidriver CSIDriver needs-version replies-object",
         "storage.k8s.io/v1 csinodes csinode CSINode needs-version replies-object",
         "storage.k8s.io/v1 csistoragecapacities csistoragecapacity CSIStorageCapacity namespaced needs-version",
         "storage.k8s.io/v1 storageclasses storageclass StorageClass sc replies-object",
@@ -76,7 +86,7 @@ fn every_kind_as_upstream_has_it() {
         "storage.k8s.io/v1 volumeattributesclasses volumeattributesclass VolumeAttributesClass vac replies-object",
     ];
     assert_eq!(shown, want);
-    assert_eq!(registry.admission().len(), 8);
+    assert_eq!(registry.admission().len(), 9);
 }
 
 fn reply(reply: DeleteReply) -> &'static str {

@@ -53,7 +53,7 @@ fn rules() {
                 "twice",
                 taints(json!([{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoExecute"}])),
                 &[
-                    "metadata.taints[1]: Duplicate value: {\"effect\":\"NoExecute\",\"key\":\"a\"}: taints must be unique by key and effect pair",
+                    "metadata.taints[1]: Duplicate value: {\"Key\":\"a\",\"Value\":\"\",\"Effect\":\"NoExecute\",\"TimeAdded\":null}: taints must be unique by key and effect pair",
                 ],
             ),
             (
@@ -93,7 +93,7 @@ fn rules() {
             (
                 "address twice",
                 json!({"status": {"addresses": [address, address]}}),
-                &["status.addresses[1]: Duplicate value: {\"address\":\"10.0.0.1\",\"type\":\"InternalIP\"}"],
+                &["status.addresses[1]: Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"10.0.0.1\"}"],
             ),
             (
                 "allocatable",

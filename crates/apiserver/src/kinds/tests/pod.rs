@@ -41,7 +41,7 @@ fn containers() {
             (
                 "name",
                 container(json!({"name": "a.b"})),
-                &["spec.containers[0].name: Invalid value: \"a.b\": a lowercase RFC 1123 label…"],
+                &["spec.containers[0].name: Invalid value: \"a.b\": must not contain dots"],
             ),
             ("no image", container(json!({"image": null})), &["spec.containers[0].image: Required value"]),
             (

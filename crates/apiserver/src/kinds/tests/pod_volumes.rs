@@ -3,6 +3,7 @@ use serde_json::json;
 use super::pod::{base, spec, volume};
 use super::*;
 use crate::kinds::pod::PodRules;
+use crate::registry::Part;
 
 #[test]
 fn volumes() {
@@ -24,7 +25,7 @@ fn volumes() {
             (
                 "name",
                 spec(json!({"volumes": [{"name": "data"}, {"name": "a.b"}]})),
-                &["spec.volumes[1].name: Invalid value: \"a.b\": a lowercase RFC 1123 label…"],
+                &["spec.volumes[1].name: Invalid value: \"a.b\": must not contain dots"],
             ),
             (
                 "no name",
@@ -118,10 +119,6 @@ fn volumes() {
 #[test]
 fn the_rest() {
     let toleration = |toleration: Value| spec(json!({"tolerations": [toleration]}));
-    let debug = |patch: Value| {
-        let one = json!({"name": "debug", "image": "a:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
-        spec(json!({"ephemeralContainers": [patched(&one, &patch)]}))
-    };
     let at = "spec.tolerations[0]";
     check_create::<PodRules>(
         &base(),
@@ -174,7 +171,7 @@ fn the_rest() {
             (
                 "host name",
                 spec(json!({"hostname": "a.b"})),
-                &["spec.hostname: Invalid value: \"a.b\": a lowercase RFC 1123 label…"],
+                &["spec.hostname: Invalid value: \"a.b\": must not contain dots"],
             ),
             (
                 "gate twice",
@@ -216,24 +213,124 @@ fn the_rest() {
                     "{at}.effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when `tolerationSeconds` is set"
                 )],
             ),
-            ("debug", debug(json!({"targetContainerName": "main"})), &[]),
-            (
-                "debug of nobody",
-                debug(json!({"targetContainerName": "x"})),
-                &["spec.ephemeralContainers[0].targetContainerName: Not found: \"x\""],
-            ),
-            (
-                "debug sub path",
-                debug(json!({"volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "x"}]})),
-                &[
-                    "spec.ephemeralContainers[0].volumeMounts[0].subPath: Forbidden: cannot be set for an Ephemeral Container",
-                ],
-            ),
             (
                 "host namespaces",
                 spec(json!({"hostUsers": false, "hostPID": true})),
                 &["spec.HostPID: Forbidden: when `hostUsers` is false"],
             ),
         ],
+    );
+}
+
+#[test]
+fn containers_to_look_around_with() {
+    let debug = |patch: Value| {
+        let one = json!({"name": "debug", "image": "a:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
+        patched(&base(), &spec(json!({"ephemeralContainers": [patched(&one, &patch)]})))
+    };
+    let there = debug(json!({}));
+    let table: &[(&str, Value, Value, &[&str])] = &[
+        ("comes", base(), debug(json!({"targetContainerName": "main"})), &[]),
+        (
+            "of nobody",
+            base(),
+            debug(json!({"targetContainerName": "x"})),
+            &["spec.ephemeralContainers[0].targetContainerName: Not found: \"x\""],
+        ),
+        (
+            "sub path",
+            base(),
+            debug(json!({"volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "x"}]})),
+            &[
+                "spec.ephemeralContainers[0].volumeMounts[0].subPath: Forbidden: cannot be set for an Ephemeral Container",
+            ],
+        ),
+        (
+            "part of the work",
+            base(),
+            debug(json!({"ports": [{"containerPort": 1}], "lifecycle": {}})),
+            &[
+                "spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",
+                "spec.ephemeralContainers[0].lifecycle: Forbidden: cannot be set for an Ephemeral Container",
+            ],
+        ),
+        (
+            "goes",
+            there.clone(),
+            base(),
+            &[
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"debug\" may not be removed…",
+            ],
+        ),
+        (
+            "changes",
+            there.clone(),
+            debug(json!({"image": "b:1"})),
+            &[
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"debug\" may not be changed…",
+            ],
+        ),
+    ];
+    for (name, old, new, want) in table {
+        assert_errors(name, part_errors::<PodRules>(new, old, Part::EphemeralContainers), want);
+    }
+    let refused = &["spec.ephemeralContainers: Forbidden: cannot be set on create"];
+    assert_errors("at birth", create_errors::<PodRules>(&there), refused);
+    let moved = patched(&there, &json!({"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "n"}}));
+    assert_eq!(
+        through::<PodRules>(&moved, &base(), Part::EphemeralContainers)["spec"]["nodeName"],
+        Value::Null
+    );
+}
+
+#[test]
+fn new_sizes() {
+    let sized = |resources: Value| {
+        let containers = json!([{"name": "main", "image": "a:1", "resources": resources}]);
+        json!({"metadata": {"name": "p"}, "spec": {"containers": containers}})
+    };
+    let half = sized(json!({"requests": {"cpu": "500m", "memory": "1Gi"}}));
+    let table: &[(&str, Value, &[&str])] = &[
+        ("more", sized(json!({"requests": {"cpu": "1", "memory": "2Gi"}})), &[]),
+        (
+            "gone",
+            sized(json!({"requests": {"cpu": "1"}})),
+            &["spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"],
+        ),
+        (
+            "another class",
+            sized(
+                json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}),
+            ),
+            &["spec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing"],
+        ),
+        (
+            "another resource",
+            sized(json!({"requests": {"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "1Gi"}})),
+            &["spec: Forbidden: only cpu and memory resources are mutable"],
+        ),
+        (
+            "another container",
+            patched(
+                &half,
+                &json!({"spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}}),
+            ),
+            &[
+                "spec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing",
+                "spec.containers: Forbidden: containers may not be added or removed on resize",
+            ],
+        ),
+    ];
+    for (name, new, want) in table {
+        assert_errors(name, part_errors::<PodRules>(new, &half, Part::Resize), want);
+    }
+    let other = patched(
+        &sized(json!({"requests": {"cpu": "1", "memory": "2Gi"}})),
+        &json!({"spec": {"nodeName": "n"}}),
+    );
+    let after = through::<PodRules>(&other, &half, Part::Resize);
+    assert_eq!(
+        (&after["spec"]["nodeName"], &after["spec"]["containers"][0]["resources"]["requests"]["cpu"]),
+        (&Value::Null, &json!("1"))
     );
 }

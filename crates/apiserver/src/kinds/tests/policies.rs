@@ -75,7 +75,7 @@ fn disruption_budgets() {
                 "both",
                 json!({"spec": {"maxUnavailable": "10%"}}),
                 &[
-                    "spec: Invalid value: {\"MaxUnavailable\":\"10%\",\"MinAvailable\":1,\"Selector\":{\"matchLabels\":{\"a\":\"b\"}},\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set",
+                    "spec: Invalid value: {\"MinAvailable\":1,\"Selector\":{\"matchLabels\":{\"a\":\"b\"}},\"MaxUnavailable\":\"10%\",\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set",
                 ],
             ),
             (

@@ -100,7 +100,7 @@ fn modes_capacity_and_policy() {
                 spec(json!({"capacity": null})),
                 &[
                     "spec.capacity: Required value",
-                    "spec.capacity: Unsupported value: {}: supported values: \"storage\"",
+                    "spec.capacity: Unsupported value: null: supported values: \"storage\"",
                 ],
             ),
             (

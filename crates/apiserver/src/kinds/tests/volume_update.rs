@@ -30,7 +30,7 @@ fn what_may_change() {
                 "source",
                 json!({"spec": {"csi": {"volumeHandle": "x"}}}),
                 &[
-                    "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\ncsi.volumeHandle: \"pool^7\" -> \"x\"",
+                    "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@ -22,7 +22,7 @@\n  \"StorageOS\": null,\n  \"CSI\": {\n   \"Driver\": \"d.example.com\",\n-  \"VolumeHandle\": \"pool^7\",\n+  \"VolumeHandle\": \"x\",…",
                 ],
             ),
             (

@@ -114,12 +114,12 @@ fn the_status_is_its_own() {
             (
                 "attach error",
                 json!({"status": {"attached": false, "attachError": {"message": long}}}),
-                &["status.attachError.message: Too long: may not be more than 1024 bytes"],
+                &["status.attachError.message: Too long: may not be more than 262144 bytes"],
             ),
             (
                 "detach error",
                 json!({"status": {"attached": false, "detachError": {"message": long}}}),
-                &["status.detachError.message: Too long: may not be more than 1024 bytes"],
+                &["status.detachError.message: Too long: may not be more than 262144 bytes"],
             ),
             (
                 "code",

@@ -124,10 +124,8 @@ impl Client {
     /// A lease whose answer is lost is granted again; the first one ends by itself.
     pub async fn grant(&self, seconds: i64, deadline: Instant) -> Result<i64, Failure> {
         let request = LeaseGrantRequest { ttl: seconds, id: 0 };
-        let once = || {
-            let request = request;
-            self.call(move |channel| async move { LeaseClient::new(channel).lease_grant(request).await })
-        };
+        let once =
+            || self.call(move |channel| async move { LeaseClient::new(channel).lease_grant(request).await });
         Ok(self.repeat(deadline, once).await?.id)
     }
 

@@ -43,6 +43,10 @@ impl Failure {
             Code::ResourceExhausted if text.contains("database space exceeded") => Self::Full(whole()),
             Code::ResourceExhausted if text.contains("too many requests") => Self::NotSent(whole()),
             Code::InvalidArgument if text.contains("request is too large") => Self::TooLarge(whole()),
+            // Refused before it was read.
+            Code::ResourceExhausted if text.contains("received message larger than max") => {
+                Self::TooLarge(whole())
+            }
             Code::NotFound if text.contains("lease not found") => Self::NoLease,
             Code::OutOfRange if text.contains("has been compacted") => Self::Compacted,
             Code::InvalidArgument
@@ -85,6 +89,7 @@ mod tests {
             ),
             (Code::ResourceExhausted, "etcdserver: too many requests", Failure::NotSent),
             (Code::InvalidArgument, "etcdserver: request is too large", Failure::TooLarge),
+            (Code::ResourceExhausted, "grpc: received message larger than max (9 vs. 2)", Failure::TooLarge),
             (Code::InvalidArgument, "etcdserver: key is not provided", Failure::Refused),
             (Code::PermissionDenied, "etcdserver: permission denied", Failure::Refused),
             (Code::Unavailable, "etcdserver: request timed out", Failure::Lost),

@@ -47,9 +47,11 @@ impl Feed {
         loop {
             match self.follow().await {
                 Ended::Broken(why) => {
-                    tracing::warn!(%why, "the watch on etcd broke; going on from where it was")
+                    tracing::warn!(%why, "the watch on etcd broke; going on from where it was");
+                    self.shared.set_trouble(Some(why));
                 }
                 Ended::Gap(why) => {
+                    self.shared.set_trouble(Some(why.clone()));
                     tracing::error!(%why, "the watch on etcd cannot go on; reading everything, watchers start over");
                     self.reload().await;
                 }
@@ -103,10 +105,14 @@ impl Feed {
     async fn begin(&self, member: u64) -> Option<Ended> {
         let known = self.shared.read().version();
         if member >= known {
+            self.shared.set_trouble(None);
             return None;
         }
         match self.client.revision(&self.layout, Instant::now() + RELOAD).await {
-            Ok(all) if all >= known => None,
+            Ok(all) if all >= known => {
+                self.shared.set_trouble(None);
+                None
+            }
             Ok(all) => Some(Ended::Gap(format!("etcd is at revision {all}, before {known}"))),
             Err(why) => Some(Ended::Broken(why)),
         }

@@ -10,6 +10,7 @@
 //! the write, by which a server recognises its own write when the answer to it was lost. Upstream uses other keys and
 //! protobuf, so the two cannot share a prefix: the format key tells them apart.
 
+use crate::store::object::json;
 use bowline_api::ObjectKey;
 use bytes::Bytes;
 use serde_json::Value;
@@ -99,7 +100,7 @@ pub fn encode(object: &mut Value, write_id: &str) -> Result<Bytes, String> {
         return Err("an object without metadata cannot be stored".into());
     }
     object["metadata"]["resourceVersion"] = write_id.into();
-    serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string())
+    json(object).map(Bytes::from).map_err(|error| error.to_string())
 }
 
 pub fn decode(value: &[u8]) -> Result<Kept, String> {

@@ -37,12 +37,13 @@ fn judge(format: Option<&str>, others: bool) -> Claim {
 }
 
 async fn look(client: &Client, layout: &Layout, deadline: Instant) -> Result<Claim, Failure> {
+    let (key, range_end) = layout.range();
+    let any = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
+    let any = client.range(any, deadline).await?;
+    // In this order: another server may be taking the prefix just now, and it writes the format first.
     let format = RangeRequest { key: layout.format_key(), ..RangeRequest::default() };
     let format = client.range(format, deadline).await?;
     let format = format.kvs.first().map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
-    let (key, range_end) = layout.range();
-    let any = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
-    let any = client.range(any, deadline).await?;
     Ok(judge(format.as_deref(), any.count > 0))
 }
 

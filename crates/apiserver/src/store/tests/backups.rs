@@ -47,7 +47,10 @@ async fn a_running_server_is_named() {
     let error = backup(dir.path(), &dir.path().join("saved")).unwrap_err().to_string();
     assert_eq!(
         error,
-        format!("data directory {} is in use by another process (pid {pid})", dir.path().display())
+        format!(
+            "data directory {} is in use by another process (pid {pid}): stop it first",
+            dir.path().display()
+        )
     );
     assert!(!dir.path().join("saved").exists());
     drop(store);

@@ -125,7 +125,7 @@ fn kill_again_and_again(seed: u64, large: bool) -> u64 {
             }
             seen
         };
-        while let Some(line) = lines.next() {
+        for line in lines.by_ref() {
             if listen(&line) >= enough {
                 break;
             }

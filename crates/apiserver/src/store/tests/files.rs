@@ -47,7 +47,10 @@ fn a_directory_is_for_one_process_and_one_format() {
     let store = Store::open_file(dir.path()).unwrap();
     let error = Store::open_file(dir.path()).err().unwrap().to_string();
     let pid = std::process::id();
-    assert_eq!(error, format!("data directory {path} is in use by another process (pid {pid})"));
+    assert_eq!(
+        error,
+        format!("data directory {path} is in use by another process (pid {pid}): stop it first")
+    );
     drop(store);
     std::fs::write(dir.path().join("format"), "99\n").unwrap();
     let error = Store::open_file(dir.path()).err().unwrap().to_string();

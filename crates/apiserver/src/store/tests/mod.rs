@@ -7,6 +7,7 @@ mod expiry;
 mod files;
 mod full;
 mod sequencing;
+mod servers;
 mod suite;
 mod torn;
 mod watchers;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::{Invalid, Reason};
 use crate::http::query::Query;
 use crate::status::Status;
-use crate::verbs::Call;
+use crate::verbs::{Call, input};
 
 const KIND: &str = "DeleteOptions";
 const GROUP: &str = "meta.k8s.io";
@@ -48,13 +48,12 @@ pub fn parse(call: &Call) -> Result<Options, Status> {
     if call.body.is_empty() {
         return checked(from_query(&call.query)?);
     }
-    if !matches!(call.content_type.as_str(), "" | "application/json") {
-        return Err(Status::unsupported_media_type(&["application/json"]));
-    }
-    let body: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-    })?;
-    checked(from_body(&body)?)
+    checked(from_body(&input::parse_typed(call)?)?)
+}
+
+/// Options that stand inside another object.
+pub fn embedded(options: &Value) -> Result<Options, Status> {
+    checked(from_body(options)?)
 }
 
 fn from_query(query: &Query) -> Result<Written, Status> {

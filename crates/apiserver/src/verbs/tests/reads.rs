@@ -70,7 +70,7 @@ async fn pages_show_the_first_pages_state() {
     assert_eq!(names(&get(&server, &exact).await.ok()), ["a", "b", "c", "d", "e"]);
     assert_eq!(names(&get(&server, CONFIGMAPS).await.ok()), ["a", "b", "c", "cc", "e"]);
     assert_eq!(get(&server, &format!("{CONFIGMAPS}?continue=%21")).await.code, 400);
-    assert_eq!(get(&server, &format!("{CONFIGMAPS}?resourceVersionMatch=Exact")).await.code, 400);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}?resourceVersionMatch=Exact")).await.code, 422);
     assert_eq!(
         get(&server, &format!("{CONFIGMAPS}?resourceVersionMatch=Exact&resourceVersion=1")).await.code,
         200
@@ -196,6 +196,9 @@ async fn discovery() {
             "persistentvolumeclaims/status",
             "pods",
             "pods/binding",
+            "pods/ephemeralcontainers",
+            "pods/eviction",
+            "pods/resize",
             "pods/status"
         ]
     );

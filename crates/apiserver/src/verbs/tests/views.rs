@@ -45,9 +45,9 @@ async fn one_object_in_two_forms() {
     assert_eq!((&new["deprecatedCount"], &new["deprecatedSource"]["component"]), (&json!(3), &json!("c")));
     let listed = get(&server, NEW).await.ok();
     assert_eq!((&listed["kind"], &listed["apiVersion"]), (&json!("EventList"), &json!("events.k8s.io/v1")));
-    let versions: Vec<&Value> =
-        listed["items"].as_array().unwrap().iter().map(|e| &e["apiVersion"]).collect();
-    assert_eq!(versions, ["events.k8s.io/v1", "events.k8s.io/v1"]);
+    let notes: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|event| &event["note"]).collect();
+    assert_eq!(notes, ["hello", "m"]);
+    assert_eq!(listed["items"][0].get("kind"), None, "the list says it once");
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ async fn a_streamed_list_says_where_it_ends() {
     assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(version(&end["object"]), server.store().version());
     let path = format!("{CONFIGMAPS}?watch=1&sendInitialEvents=true");
-    assert_eq!(get(&server, &path).await.code, 400);
+    assert_eq!(get(&server, &path).await.code, 422);
 }
 
 #[tokio::test]

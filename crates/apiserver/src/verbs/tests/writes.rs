@@ -73,7 +73,7 @@ async fn refused_creates() {
             CLAIMS,
             foreign,
             400,
-            "the API version in the data (v2) does not match the expected API version (v1)",
+            r#"PersistentVolumeClaim in version "v2" cannot be handled as a PersistentVolumeClaim: no kind "PersistentVolumeClaim" is registered for version "v2" in scheme "pkg/runtime/scheme.go:111""#,
         ),
         (
             CLAIMS,
@@ -234,7 +234,7 @@ async fn generation_counts_changes_of_content() {
     blind["metadata"]["resourceVersion"] = Value::Null;
     assert_eq!(
         put(&server, &path, &blind).await.body["message"],
-        r#"CSIDriver.storage.k8s.io "d" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"#
+        r#"csidrivers.storage.k8s.io "d" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#
     );
     let created =
         put(&server, &format!("{DRIVERS}/e"), &json!({"metadata": {"name": "e"}, "spec": {}})).await;

@@ -13,7 +13,7 @@ use crate::registry::{Decoded, KindInfo, Part, Prepared, Text};
 struct Widgets(KindInfo, Value);
 
 impl Widgets {
-    fn new(schema: Value) -> Arc<dyn Kind> {
+    fn with(schema: Value) -> Arc<dyn Kind> {
         let mut info = kinds("storage.k8s.io")[0].info().clone();
         (info.group, info.kind, info.api_version) = ("ex.io".into(), "Widget".into(), "ex.io/v1".into());
         info.names.plural = "widgets".into();
@@ -79,7 +79,7 @@ fn every_reference_leads_somewhere() {
 
 #[test]
 fn a_kind_that_brings_its_schema() {
-    let all = [Widgets::new(widget())];
+    let all = [Widgets::with(widget())];
     let document = build::group_version(&all);
     assert_whole(&document);
     let schema = &document["components"]["schemas"]["io.ex.v1.Widget"];
@@ -113,7 +113,7 @@ fn v2_says_what_old_clients_look_for() {
     assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"], "string");
 }
 
-fn field<'a>(message: &'a [u8], number: u32) -> Vec<&'a [u8]> {
+fn field(message: &[u8], number: u32) -> Vec<&[u8]> {
     let found = Reader::new(message).map(Result::unwrap).filter(|(known, _)| *known == number);
     found.map(|(_, raw)| if let Raw::Bytes(bytes) = raw { bytes } else { panic!("{raw:?}") }).collect()
 }
@@ -150,13 +150,13 @@ fn v2_in_protobuf_holds_the_same() {
 fn what_was_made_is_kept_until_its_kinds_change() {
     let name = |group: &str| Name::V3 { group: group.into(), version: "v1".into() };
     let (documents, mut registry) = (Documents::default(), registry());
-    registry.add_kind(Widgets::new(widget()));
+    registry.add_kind(Widgets::with(widget()));
     let get = |registry: &Registry, group: &str| documents.get(registry, &name(group)).unwrap();
     let (storage, widgets) = (get(&registry, "storage.k8s.io"), get(&registry, "ex.io"));
     assert!(Arc::ptr_eq(&storage, &get(&registry, "storage.k8s.io")));
 
     // Defined anew, with another schema.
-    registry.add_kind(Widgets::new(json!({"type": "object", "description": "Another."})));
+    registry.add_kind(Widgets::with(json!({"type": "object", "description": "Another."})));
     assert!(Arc::ptr_eq(&storage, &get(&registry, "storage.k8s.io")), "of other kinds");
     let again = get(&registry, "ex.io");
     assert_ne!(widgets.hash, again.hash);

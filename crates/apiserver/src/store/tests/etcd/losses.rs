@@ -109,6 +109,7 @@ async fn watchers_miss_nothing_while_the_connection_is_cut() {
     create(&direct, "b").await;
     create(&direct, "c").await;
     assert!(watcher.ready().unwrap().is_empty());
+    until("the store says that it is cut off", || store.trouble().is_some()).await;
     proxy.set(Mode::Open);
     let mut seen = Vec::new();
     while seen.len() < 2 {
@@ -116,4 +117,5 @@ async fn watchers_miss_nothing_while_the_connection_is_cut() {
     }
     assert_eq!(seen, ["b", "c"]);
     store.fresh().await.unwrap();
+    assert_eq!(store.trouble(), None);
 }

@@ -1,0 +1,55 @@
+//! JSON bodies as Go's decoder reads them: fields that stand twice are told, and what is no JSON is said in its words.
+
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use serde_json::Value;
+
+use crate::golang::quoted;
+use walk::Walk;
+
+/// Upstream keeps no more notes than this of one body.
+const NOTES_MAX: usize = 100;
+
+/// A body that is JSON.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reading {
+    pub value: Value,
+    /// Paths of fields that stand twice in an object, in the order of the text. The last one counts.
+    pub duplicates: Vec<String>,
+}
+
+/// The error is what Go says of the text.
+pub fn read(body: &[u8]) -> Result<Reading, String> {
+    let mut walk = Walk::default();
+    let value = walk::parse(body, &mut walk).map_err(|error| {
+        syntax::fault(body).unwrap_or_else(|| match error.to_string() {
+            deep if deep.starts_with("recursion limit") => syntax::TOO_DEEP.to_owned(),
+            other => other,
+        })
+    })?;
+    Ok(Reading { value, duplicates: walk.duplicates })
+}
+
+/// What a strict reader has to say of a body, in the order of its text.
+pub fn notes(body: &[u8], unknown: &[String], duplicates: &[String]) -> Vec<String> {
+    // Nobody looks into what is unknown.
+    let looked_at = |path: &&String| {
+        let within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        !unknown.iter().any(|outer| path.strip_prefix(outer.as_str()).is_some_and(within))
+    };
+    let unknown = unknown.iter().map(|path| (path, false));
+    let mut found: Vec<(&String, bool)> =
+        unknown.chain(duplicates.iter().filter(looked_at).map(|path| (path, true))).collect();
+    if found.len() > 1 {
+        let places = walk::places(body, found.iter().copied());
+        found.sort_by_key(|(path, _)| places.get(*path).copied().flatten());
+    }
+    let told = |(path, again): (&String, bool)| {
+        let what = if again { "duplicate" } else { "unknown" };
+        format!("{what} field {}", quoted(path))
+    };
+    found.into_iter().map(told).take(NOTES_MAX).collect()
+}

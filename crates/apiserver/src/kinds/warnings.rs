@@ -1,0 +1,396 @@
+//! What a new object asks for that works, or was meant, otherwise: texts for `Warning` headers, in upstream's words.
+
+use std::collections::BTreeSet;
+
+use bowline_api::{keys, name, quantity};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde_json::Value;
+
+use crate::metadata;
+use crate::status::Resource;
+
+const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
+const OLD_CLASS: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+const OLD_OPTIONS: &str = "deprecated since v1.31; use \"mountOptions\" attribute instead";
+const RECYCLE: &str = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+const TOKENS: &str = "spec.tokenRequests is configured but spec.serviceAccountTokenInSecrets is not set to true. Consider setting spec.serviceAccountTokenInSecrets to true to pass service account tokens in the secrets field instead of the volume context.";
+/// Volumes of plugins that are gone, and since when.
+const GONE: [(&str, &str); 8] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// Of a kind as a whole, whatever is done with it.
+pub fn deprecation(resource: Resource<'_>) -> Option<&'static str> {
+    let endpoints = resource == Resource { group: "", plural: "endpoints" };
+    endpoints.then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+}
+
+/// Of a new object.
+pub fn of(resource: Resource<'_>, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    match (resource.group, resource.plural) {
+        ("", "pods") => {
+            let named = host_name(object, "the Pod's hostname");
+            named.into_iter().chain(pod("", object)).collect()
+        }
+        ("", "podtemplates") => pod("template.", &object["template"]),
+        ("", "replicationcontrollers") | ("apps", _) => pod("spec.template.", &spec["template"]),
+        ("batch", "jobs") => {
+            let named = host_name(object, "Pod names and hostnames");
+            named.into_iter().chain(pod("spec.template.", &spec["template"])).collect()
+        }
+        ("batch", "cronjobs") => {
+            pod("spec.jobTemplate.spec.template.", &spec["jobTemplate"]["spec"]["template"])
+        }
+        ("", "persistentvolumeclaims") => claim(object),
+        ("", "persistentvolumes") => volume(object),
+        ("storage.k8s.io", "storageclasses") => class(object),
+        ("storage.k8s.io", "csidrivers") => {
+            let asked = !items(&spec["tokenRequests"]).is_empty();
+            let open = spec["serviceAccountTokenInSecrets"].is_null();
+            (asked && open).then(|| TOKENS.to_owned()).into_iter().collect()
+        }
+        ("", "serviceaccounts") => {
+            let text =
+                "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+            annotated(object, keys::ENFORCE_SECRETS, text).into_iter().collect()
+        }
+        ("", "nodes") => {
+            let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+            (!spec["externalID"].is_null()).then(|| text.to_owned()).into_iter().collect()
+        }
+        ("discovery.k8s.io", "endpointslices") if object["addressType"] == "FQDN" => {
+            vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn annotated(object: &Value, key: &str, why: &str) -> Option<String> {
+    let found = !object["metadata"]["annotations"][key].is_null();
+    found.then(|| format!("metadata.annotations[{key}]: {why}"))
+}
+
+/// Labels of nodes that got new names.
+fn renamed(key: &str) -> Option<String> {
+    let (old, new) = keys::RENAMED_NODE_LABELS.iter().find(|(old, _)| *old == key)?;
+    let since =
+        if matches!(*old, "beta.kubernetes.io/arch" | "beta.kubernetes.io/os") { "v1.14" } else { "v1.17" };
+    Some(format!("deprecated since {since}; use {new:?} instead"))
+}
+
+fn renamed_in_terms(at: &str, terms: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, term) in items(terms).iter().enumerate() {
+        for (position, rule) in items(&term["matchExpressions"]).iter().enumerate() {
+            let key = text(&rule["key"]);
+            let at = format!("{at}[{index}].matchExpressions[{position}].key");
+            found.extend(renamed(key).map(|why| format!("{at}: {key} is {why}")));
+        }
+    }
+    found
+}
+
+fn fractional(at: &str, amount: &Value) -> Option<String> {
+    let amount = amount.as_str()?;
+    let broken = quantity::is_whole(&Quantity(amount.to_owned())) == Ok(false);
+    broken.then(|| format!("{at}: fractional byte value {amount:?} is invalid, must be an integer"))
+}
+
+/// A name that becomes one of a host should look like one.
+fn host_name(object: &Value, what: &str) -> Option<String> {
+    let name = metadata::name(object);
+    let wrong = name::label_errors(name);
+    let listed = wrong.join(" ");
+    (!name.is_empty() && !wrong.is_empty()).then(|| {
+        format!("metadata.name: this is used in {what}, which can result in surprising behavior; a DNS label is recommended: [{listed}]")
+    })
+}
+
+fn claim(object: &Value) -> Vec<String> {
+    let old = annotated(object, keys::STORAGE_CLASS_BETA, OLD_CLASS);
+    old.into_iter().chain(claim_spec("spec", &object["spec"])).collect()
+}
+
+fn claim_spec(at: &str, spec: &Value) -> Vec<String> {
+    let lists = ["requests", "limits"].into_iter();
+    let amount = |list: &str| {
+        fractional(&format!("{at}.resources.{list}[storage]"), &spec["resources"][list]["storage"])
+    };
+    lists.filter_map(amount).collect()
+}
+
+fn volume(object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let old = [(keys::STORAGE_CLASS_BETA, OLD_CLASS), (keys::MOUNT_OPTIONS_BETA, OLD_OPTIONS)];
+    let mut found: Vec<String> =
+        old.into_iter().filter_map(|(key, why)| annotated(object, key, why)).collect();
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+        found.push(format!("spec.persistentVolumeReclaimPolicy: {RECYCLE}"));
+    }
+    let at = "spec.nodeAffinity.required.nodeSelectorTerms";
+    found.extend(renamed_in_terms(at, &spec["nodeAffinity"]["required"]["nodeSelectorTerms"]));
+    let gone = GONE.into_iter().filter(|(name, _)| !matches!(*name, "gitRepo" | "flocker"));
+    found.extend(
+        gone.filter(|(name, _)| has_source(spec, name)).map(|(name, why)| format!("spec.{name}: {why}")),
+    );
+    found
+}
+
+/// Upstream writes one of them differently in warnings than in objects.
+fn has_source(object: &Value, name: &str) -> bool {
+    !object[if name == "storageOS" { "storageos" } else { name }].is_null()
+}
+
+fn class(object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, term) in items(&object["allowedTopologies"]).iter().enumerate() {
+        for (position, rule) in items(&term["matchLabelExpressions"]).iter().enumerate() {
+            let at = format!("allowedTopologies[{index}].matchLabelExpressions[{position}].key");
+            found.extend(renamed(text(&rule["key"])).map(|why| format!("{at}: {why}")));
+        }
+    }
+    found
+}
+
+/// A pod, or the template of one; `at` is where it stands, with a dot at the end.
+fn pod(at: &str, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let at = &format!("{at}spec");
+    let mut found = placement(at, spec);
+    for (index, volume) in items(&spec["volumes"]).iter().enumerate() {
+        let at = format!("{at}.volumes[{index}]");
+        let gone = GONE.into_iter().filter(|(name, _)| has_source(volume, name));
+        found.extend(gone.map(|(name, why)| format!("{at}.{name}: {why}")));
+        let template = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+        found.extend(claim_spec(&format!("{at}.ephemeral.volumeClaimTemplate.spec"), template));
+    }
+    found.extend(repeated(&format!("{at}.hostAliases"), &spec["hostAliases"], "ip"));
+    found.extend(repeated(&format!("{at}.imagePullSecrets"), &spec["imagePullSecrets"], "name"));
+    for (index, secret) in items(&spec["imagePullSecrets"]).iter().enumerate() {
+        if text(&secret["name"]).is_empty() {
+            found.push(format!("{at}.imagePullSecrets[{index}].name: invalid empty name \"\""));
+        }
+    }
+    let containers = containers(at, spec);
+    found.extend(containers.iter().flat_map(|(at, one)| container(at, one)));
+    found.extend(ports(&containers));
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        let why = "must be >= 0; negative values are invalid and will be treated as 1";
+        found.push(format!("{at}.terminationGracePeriodSeconds: {why}"));
+    }
+    found.extend(affinity(at, spec));
+    found
+}
+
+fn placement(at: &str, spec: &Value) -> Vec<String> {
+    let selected = spec["nodeSelector"].as_object().into_iter().flatten();
+    let mut found: Vec<String> = selected
+        .filter_map(|(key, _)| renamed(key).map(|why| format!("{at}.nodeSelector[{key}]: {why}")))
+        .collect();
+    let list = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let terms = list.split('.').fold(spec, |value, name| &value[name]);
+    found.extend(renamed_in_terms(&format!("{at}.{list}"), terms));
+    for (index, constraint) in items(&spec["topologySpreadConstraints"]).iter().enumerate() {
+        let at = format!("{at}.topologySpreadConstraints[{index}]");
+        let key = text(&constraint["topologyKey"]);
+        found.extend(renamed(key).map(|why| format!("{at}.topologyKey: {key} is {why}")));
+        if constraint["labelSelector"].is_null() {
+            found.push(format!("{at}.labelSelector: {NO_SELECTOR}"));
+        }
+    }
+    found
+}
+
+fn affinity(at: &str, spec: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for (list, inner) in [
+            ("requiredDuringSchedulingIgnoredDuringExecution", ""),
+            ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm"),
+        ] {
+            for (index, term) in items(&spec["affinity"][kind][list]).iter().enumerate() {
+                let (term, dot) = if inner.is_empty() { (term, "") } else { (&term[inner], ".") };
+                if term["labelSelector"].is_null() {
+                    let at = format!("{at}.affinity.{kind}.{list}[{index}]{dot}{inner}.labelSelector");
+                    found.push(format!("{at}: {NO_SELECTOR}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn repeated(at: &str, list: &Value, field: &str) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let list = items(list).iter().enumerate().map(|(index, item)| (index, text(&item[field])));
+    let twice = list.filter(|(_, value)| !seen.insert(*value));
+    twice.map(|(index, value)| format!("{at}[{index}].{field}: duplicate {field} {value:?}")).collect()
+}
+
+/// In upstream's order of visiting.
+fn containers<'a>(at: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"].into_iter();
+    let each = |list: &'static str| {
+        let at = at.to_owned();
+        items(&spec[list]).iter().enumerate().map(move |(index, one)| (format!("{at}.{list}[{index}]"), one))
+    };
+    lists.flat_map(each).collect()
+}
+
+fn container(at: &str, one: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for resource in ["memory", "ephemeral-storage"] {
+        for list in ["limits", "requests"] {
+            let amount = &one["resources"][list][resource];
+            found.extend(fractional(&format!("{at}.resources.{list}[{resource}]"), amount));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, variable) in items(&one["env"]).iter().enumerate() {
+        let name = text(&variable["name"]);
+        let (value, reference) = (text(&variable["value"]), format!("$({name})"));
+        let hides = !variable["valueFrom"].is_null() || value == reference || !value.contains(&reference);
+        if !seen.insert(name) && hides {
+            let why = format!("hides previous definition of {name:?}, which may be dropped when using apply");
+            found.push(format!("{at}.env[{index}]: {why}"));
+        }
+    }
+    found
+}
+
+fn ports(containers: &[(String, &Value)]) -> Vec<String> {
+    let all = containers.iter().flat_map(|(at, one)| {
+        items(&one["ports"])
+            .iter()
+            .enumerate()
+            .map(move |(index, port)| (format!("{at}.ports[{index}]"), port))
+    });
+    let all: Vec<(String, &Value)> = all.collect();
+    let number = |port: &Value| (port["containerPort"].as_i64(), text(&port["protocol"]).to_owned());
+    let host = |port: &Value| port["hostPort"].as_i64().unwrap_or(0);
+    let mut found = Vec::new();
+    for (position, (at, port)) in all.iter().enumerate() {
+        for (other_at, other) in all[..position].iter().filter(|(_, other)| number(other) == number(port)) {
+            if port["hostIP"] == other["hostIP"] && host(port) == host(other) {
+                found.push(format!("{at}: duplicate port definition with {other_at}"));
+            } else if host(port) == 0 || host(other) == 0 {
+                found.push(format!("{at}: overlapping port definition with {other_at}"));
+            }
+        }
+    }
+    for (position, (at, port)) in all.iter().enumerate().filter(|(_, (_, port))| !port["name"].is_null()) {
+        let first = all[..position].iter().find(|(_, other)| other["name"] == port["name"]);
+        if let Some((other, _)) = first {
+            let name = text(&port["name"]);
+            found.push(format!("{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will use {other}"));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn table() {
+        let pod = |spec: Value| json!({"metadata": {"name": "p"}, "spec": spec});
+        let in_container =
+            |field: &str, value: Value| pod(json!({"containers": [{"name": "c", (field): value}]}));
+        let table = [
+            ("", "pods", pod(json!({"containers": []})), vec![]),
+            (
+                "",
+                "pods",
+                pod(json!({"topologySpreadConstraints": [{"topologyKey": "z"}]})),
+                vec![
+                    "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+                ],
+            ),
+            (
+                "",
+                "pods",
+                pod(
+                    json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {}}]}}}),
+                ),
+                vec![
+                    "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector: a null labelSelector results in matching no pod",
+                ],
+            ),
+            (
+                "",
+                "pods",
+                in_container(
+                    "env",
+                    json!([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}]),
+                ),
+                vec![
+                    "spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
+                ],
+            ),
+            (
+                "",
+                "pods",
+                in_container("resources", json!({"limits": {"memory": "1500m"}})),
+                vec![
+                    "spec.containers[0].resources.limits[memory]: fractional byte value \"1500m\" is invalid, must be an integer",
+                ],
+            ),
+            (
+                "",
+                "pods",
+                in_container(
+                    "ports",
+                    json!([{"containerPort": 1, "protocol": "TCP"}, {"containerPort": 1, "protocol": "TCP"}]),
+                ),
+                vec![
+                    "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
+                ],
+            ),
+            (
+                "apps",
+                "deployments",
+                json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": -1}}}}),
+                vec![
+                    "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+                ],
+            ),
+            (
+                "",
+                "persistentvolumeclaims",
+                json!({"spec": {"resources": {"requests": {"storage": "1500m"}}}}),
+                vec![
+                    "spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer",
+                ],
+            ),
+            (
+                "storage.k8s.io",
+                "storageclasses",
+                json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone"}]}]}),
+                vec![
+                    "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+                ],
+            ),
+        ];
+        for (group, plural, object, want) in table {
+            assert_eq!(of(Resource { group, plural }, &object), want, "{object}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What every namespace gets: an account and the authority's certificate, and both again when somebody takes them away.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use bowline_api::{ConfigMap, Namespace, ObjectKey, ServiceAccount};
+use bowline_apiserver::kinds::register;
+use bowline_apiserver::{Registry, Server, Store};
+use bowline_host::fake;
+use bowline_machinery::{Journal, Ports, client};
+use bowline_roles::{rootcacertpublisher, serviceaccount};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const ROOT: &str = "the certificate";
+const MAP: &str = "kube-root-ca.crt";
+
+fn ports_of(server: &Server) -> Ports {
+    let (host, _) = fake::host(7);
+    Ports::new(client::in_process(server.clone()), host, Journal::default(), CancellationToken::new())
+}
+
+async fn within<T>(work: impl Future<Output = T>, what: &str) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: waited in vain"))
+}
+
+/// Waits until the account and the certificate are in a namespace as they should be.
+async fn settled(ports: &Ports, namespace: &str) -> (String, String) {
+    let accounts = ports.informers.of::<ServiceAccount>();
+    let maps = ports.informers.of::<ConfigMap>();
+    let uid =
+        |metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| metadata.uid.clone().unwrap();
+    let account = accounts.until(|cache| cache.get(&ObjectKey::new(namespace, "default")));
+    let account = within(account, "the account").await;
+    let right =
+        |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data.len() == 1 && data["ca.crt"] == ROOT);
+    let map = maps.until(|cache| cache.get(&ObjectKey::new(namespace, MAP)).filter(|map| right(map)));
+    let map = within(map, "the certificate").await;
+    (uid(&account.metadata), uid(&map.metadata))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_gets_both_and_keeps_both() {
+    let (host, _) = fake::host(7);
+    let mut registry = Registry::new();
+    register::register(&mut registry);
+    register::register_admission(&mut registry);
+    let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+    server.bootstrap().await.unwrap();
+    let ports = ports_of(&server);
+    let accounting = tokio::spawn(serviceaccount::run(ports.clone()));
+    let publishing = tokio::spawn(rootcacertpublisher::run(ports.clone(), ROOT.into()));
+    settled(&ports, "kube-system").await;
+
+    let client = ports_of(&server).client;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let fresh = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+    namespaces.create(&PostParams::default(), &fresh).await.unwrap();
+    let (account, map) = settled(&ports, "n").await;
+
+    // Deleted, both come back as new objects.
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "n");
+    let maps: Api<ConfigMap> = Api::namespaced(client, "n");
+    accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    maps.delete(MAP, &DeleteParams::default()).await.unwrap();
+    let again = async {
+        loop {
+            let (new_account, new_map) = settled(&ports, "n").await;
+            if new_account != account && new_map != map {
+                return new_map;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let map = within(again, "both again").await;
+
+    // Changed, the certificate is put right.
+    let wrong = json!({"data": {"ca.crt": "forged", "more": "x"}});
+    maps.patch(MAP, &PatchParams::default(), &Patch::Merge(&wrong)).await.unwrap();
+    let restored = async {
+        while maps.get(MAP).await.unwrap().data.unwrap()["ca.crt"] != ROOT {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(restored, "the right certificate").await;
+    assert_eq!(maps.get(MAP).await.unwrap().metadata.uid.unwrap(), map, "the same object");
+
+    // A namespace that goes is left alone, or it would never be empty.
+    namespaces.delete("n", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while namespaces.get_opt("n").await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(gone, "the namespace goes").await;
+    ports.stop.cancel();
+    accounting.await.unwrap().unwrap();
+    publishing.await.unwrap().unwrap();
+}
