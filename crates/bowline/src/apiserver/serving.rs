@@ -66,7 +66,11 @@ impl Serving {
         kubeconfig::write_kubeconfig(kubeconfig, &format!("https://{address}"), &authority, &admin)?;
         let ended = async move {
             let roles = server.clone();
-            tokio::join!(tls::serve(listener, server, tls, stop.clone()), roles.follow_aggregation(stop));
+            tokio::join!(
+                tls::serve(listener, server, tls, stop.clone()),
+                roles.follow_aggregation(stop.clone()),
+                roles.follow_definitions(stop),
+            );
         };
         let authority = authority.certificate().to_owned();
         Ok(Self { address, authority, ended: tokio::spawn(ended) })

@@ -136,9 +136,9 @@ impl Check {
         }
         let refused = [
             (!schema.id.is_empty(), "id"),
-            (schema.additional_items.is_some(), "additionalItems"),
-            (!schema.pattern_properties.is_empty(), "patternProperties"),
-            (!schema.definitions.is_empty(), "definitions"),
+            (schema.additional_items, "additionalItems"),
+            (schema.pattern_properties, "patternProperties"),
+            (schema.definitions, "definitions"),
             (schema.dependencies.is_some(), "dependencies"),
             (schema.reference.is_some(), "$ref"),
         ];

@@ -169,8 +169,8 @@ fn nested(schema: &Schema, skip_any: bool, level: Level, path: &str, errors: &mu
         (!schema.type_.is_empty(), "type", EMPTY),
         (additional, "additionalProperties", UNDEFINED),
         (schema.default.is_some(), "default", UNDEFINED),
-        (schema.title.0, "title", EMPTY),
-        (schema.description.0, "description", EMPTY),
+        (schema.titled, "title", EMPTY),
+        (schema.described, "description", EMPTY),
         (schema.nullable, "nullable", FALSE),
         (schema.preserves_unknown(), "x-kubernetes-preserve-unknown-fields", FALSE),
         (schema.embedded_resource, "x-kubernetes-embedded-resource", FALSE),
@@ -230,10 +230,10 @@ pub fn unsupported(schema: &Schema) -> Option<String> {
         (!schema.id.is_empty(), "id"),
         (!schema.dialect.is_empty(), "schema"),
         (schema.reference.as_ref().is_some_and(|reference| !reference.is_empty()), "$ref"),
-        (!schema.pattern_properties.is_empty(), "patternProperties"),
-        (schema.dependencies.as_ref().is_some_and(|all| !all.is_empty()), "dependencies"),
-        (schema.additional_items.is_some(), "additionalItems"),
-        (!schema.definitions.is_empty(), "definitions"),
+        (schema.pattern_properties, "patternProperties"),
+        (schema.dependencies == Some(true), "dependencies"),
+        (schema.additional_items, "additionalItems"),
+        (schema.definitions, "definitions"),
     ];
     if let Some((_, name)) = named.into_iter().find(|(set, _)| *set) {
         return Some(format!("OpenAPIV3Schema '{name}' is not supported"));

@@ -4,6 +4,7 @@
 //! `allOf`, `anyOf`, `oneOf` and `not`, and inside of these there are only conditions on values.
 
 mod nodes;
+mod parse;
 mod pattern;
 
 use std::collections::BTreeMap;
@@ -18,14 +19,13 @@ pub use pattern::{Pattern, compile};
 pub const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// One node of a schema. What is absent is empty, zero or false.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
-    #[serde(rename = "type")]
     pub type_: String,
     pub format: String,
-    pub description: Presence,
-    pub title: Presence,
+    /// Whether there is a description, and a title; what they say does not matter here.
+    pub described: bool,
+    pub titled: bool,
     pub nullable: bool,
     pub default: Option<Value>,
     pub maximum: Option<f64>,
@@ -41,7 +41,6 @@ pub struct Schema {
     pub unique_items: bool,
     pub max_properties: Option<i64>,
     pub min_properties: Option<i64>,
-    #[serde(rename = "enum")]
     pub enum_: Vec<Value>,
     pub required: Vec<String>,
     pub items: Option<Items>,
@@ -51,55 +50,34 @@ pub struct Schema {
     pub any_of: Vec<Schema>,
     pub one_of: Vec<Schema>,
     pub not: Option<Box<Schema>>,
-    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     pub preserve_unknown_fields: Option<bool>,
-    #[serde(rename = "x-kubernetes-embedded-resource")]
     pub embedded_resource: bool,
-    #[serde(rename = "x-kubernetes-int-or-string")]
     pub int_or_string: bool,
-    #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: Option<String>,
-    #[serde(rename = "x-kubernetes-list-map-keys")]
     pub list_map_keys: Vec<String>,
-    #[serde(rename = "x-kubernetes-map-type")]
     pub map_type: Option<String>,
-    #[serde(rename = "x-kubernetes-validations")]
     pub validations: Vec<Rule>,
 
     // What OpenAPI has and custom resources do not: read only to be refused.
     pub id: String,
-    #[serde(rename = "$ref")]
     pub reference: Option<String>,
-    #[serde(rename = "$schema")]
     pub dialect: String,
-    pub definitions: BTreeMap<String, Schema>,
-    pub pattern_properties: BTreeMap<String, Schema>,
-    pub dependencies: Option<BTreeMap<String, Value>>,
-    pub additional_items: Option<Value>,
+    pub definitions: bool,
+    pub pattern_properties: bool,
+    /// Whether there are any, if the field is there.
+    pub dependencies: Option<bool>,
+    pub additional_items: bool,
 }
 
-/// Text of which only matters whether there is any.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "String")]
-pub struct Presence(pub bool);
-
-impl From<String> for Presence {
-    fn from(text: String) -> Self {
-        Self(!text.is_empty())
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Items {
-    /// Allowed by OpenAPI, refused here. Stands first because a list would pass as an empty schema.
-    Each(Vec<Schema>),
     One(Box<Schema>),
+    /// Allowed by OpenAPI, refused here.
+    Each(Vec<Schema>),
 }
 
 /// What stands under keys that `properties` does not name.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Additional {
     Allowed(bool),
     Schema(Box<Schema>),
@@ -118,11 +96,6 @@ pub struct Rule {
 }
 
 impl Schema {
-    /// `None` if this is no schema at all.
-    pub fn parse(json: &Value) -> Option<Self> {
-        Self::deserialize(json).ok()
-    }
-
     pub fn items(&self) -> Option<&Self> {
         match &self.items {
             Some(Items::One(schema)) => Some(schema),

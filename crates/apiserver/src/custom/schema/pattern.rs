@@ -6,14 +6,12 @@ use std::str::Chars;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
-use serde::Deserialize;
 
 /// A compiled expression may be this large; matching takes time linear in the text whatever it is.
 const COMPILED_MAX: usize = 4 << 20;
 
 /// An expression that is compiled when it is first used. An empty one matches everything.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "String")]
+#[derive(Debug, Clone, Default)]
 pub struct Pattern {
     pub text: String,
     compiled: OnceLock<Option<Regex>>,

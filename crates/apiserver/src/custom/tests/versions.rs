@@ -133,8 +133,10 @@ async fn columns_selectors_and_scale() {
     assert_eq!(table["rows"][1]["cells"], json!(["b", "blue", null, "0s"]));
     let red = get(&server, &format!("{WIDGETS}?fieldSelector=spec.color%3Dred")).await.ok();
     assert_eq!(red["items"].as_array().unwrap().len(), 1);
-    let scaled = get(&server, &format!("{WIDGETS}/a/scale")).await.ok();
-    assert_eq!((&scaled["kind"], &scaled["spec"]["replicas"]), (&json!("Scale"), &json!(2)));
+    let resources = get(&server, "/apis/example.com/v1").await.ok();
+    let scale =
+        resources["resources"].as_array().unwrap().iter().find(|r| r["name"] == "widgets/scale").unwrap();
+    assert_eq!((&scale["kind"], &scale["group"]), (&json!("Scale"), &json!("autoscaling")));
 }
 
 #[tokio::test]
