@@ -17,8 +17,9 @@ use super::load;
 use crate::store::draft::{Draft, Slot};
 use crate::store::state::Shared;
 
-/// Between two tries to watch or to read everything.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Between two tries to watch or to read everything, growing from the first to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long one try to read everything goes on.
 const RELOAD: Duration = Duration::from_secs(30);
 
@@ -44,8 +45,14 @@ enum Ended {
 impl Feed {
     /// Runs until it is dropped.
     pub async fn run(self) {
+        let mut pause = PAUSE_MIN;
         loop {
-            match self.follow().await {
+            let ended = self.follow().await;
+            if self.shared.trouble().is_none() {
+                // It worked until now.
+                pause = PAUSE_MIN;
+            }
+            match ended {
                 Ended::Broken(why) => {
                     tracing::warn!(%why, "the watch on etcd broke; going on from where it was");
                     self.shared.set_trouble(Some(why));
@@ -56,7 +63,8 @@ impl Feed {
                     self.reload().await;
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -184,7 +192,7 @@ impl Feed {
                 }
                 Err(failure) => tracing::error!(%failure, "etcd could not be read; trying again"),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(PAUSE_MAX).await;
         }
     }
 }
