@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::custom;
 use crate::discovery;
 use crate::exchange::Exchange;
-use crate::http::accept::{self, MediaType};
+use crate::http::accept::{self, MediaType, Wanted};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
@@ -134,7 +134,7 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
-        let yaml = accept::wants_yaml(header(&head.headers, ACCEPT).unwrap_or_default());
+        let wanted = accept::wanted(header(&head.headers, ACCEPT).unwrap_or_default());
         let access = &self.core.access;
         let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
@@ -146,8 +146,9 @@ impl Server {
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
-        let response = answer.unwrap_or_else(|status| output::status(&status));
-        let response = exchange.finish(if yaml { output::yaml(response) } else { response });
+        let response = answer.unwrap_or_else(|status| output::status(&status, wanted));
+        let response = if wanted == Wanted::Yaml { output::yaml(response) } else { response };
+        let response = exchange.finish(response);
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
@@ -184,7 +185,6 @@ impl Server {
         let (form, encoding) = accept::form(header(&head.headers, ACCEPT), binary)?;
         let content_type = header(&head.headers, CONTENT_TYPE).unwrap_or_default();
         let content_type = MediaType::parse(content_type).essence.to_owned();
-        let (content_type, body) = as_json(content_type, body, (&info.api_version, &info.kind))?;
         let call = Call {
             kind: kind.clone(),
             namespace: resource.namespace,
@@ -200,7 +200,7 @@ impl Server {
             closing,
         };
         let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
-        if call.query.flag("watch") && call.name.is_none() && accept::wants_yaml(accepted) {
+        if call.query.flag("watch") && call.name.is_none() && accept::wanted(accepted) == Wanted::Yaml {
             return Err(accept::stream_refusal());
         }
         let include = call.query.get("includeObject").to_owned();
@@ -211,15 +211,6 @@ impl Server {
         }
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
     }
-}
-
-/// Everything behind this reads JSON.
-fn as_json(content_type: String, body: Bytes, kind: (&str, &str)) -> Result<(String, Bytes), Status> {
-    if content_type != protobuf::MEDIA_TYPE || body.is_empty() {
-        return Ok((content_type, body));
-    }
-    let object = protobuf::decode(&body, kind).map_err(|error| Status::bad_request(error.to_string()))?;
-    Ok(("application/json".to_owned(), object.to_string().into()))
 }
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {

@@ -29,6 +29,10 @@ use crate::server::{Peer, Server};
 
 /// A client that does not finish its handshake in this time is dropped.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A client that does not finish the headers of a request in this time is dropped. Upstream's figure, as the next.
+const HEADERS: Duration = Duration::from_secs(32);
+/// The headers of a request all together; more is answered with a 431.
+const HEADERS_MAX: usize = 1 << 20;
 /// How long open requests may take once the server goes down.
 const DRAIN: Duration = Duration::from_secs(5);
 /// Clients run many watches over one connection.
@@ -134,10 +138,15 @@ async fn connection(
     });
 
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(HEADERS_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
+        .max_header_list_size(HEADERS_MAX as u32)
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEP_ALIVE);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));

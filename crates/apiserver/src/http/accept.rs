@@ -74,11 +74,22 @@ pub fn preferred(header: &str) -> Vec<MediaType<'_>> {
     all
 }
 
-/// Whether the client wants YAML where it does not get protobuf.
-pub fn wants_yaml(header: &str) -> bool {
-    let mut wanted = preferred(header).into_iter();
-    let first = wanted.find(|media| media.essence == yaml::MEDIA_TYPE || media.is_json());
-    first.is_some_and(|media| media.essence == yaml::MEDIA_TYPE)
+/// What a client wants most of what is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+pub fn wanted(header: &str) -> Wanted {
+    let known = |media: MediaType<'_>| match media.essence {
+        yaml::MEDIA_TYPE => Some(Wanted::Yaml),
+        protobuf::MEDIA_TYPE => Some(Wanted::Protobuf),
+        _ if media.is_json() => Some(Wanted::Json),
+        _ => None,
+    };
+    preferred(header).into_iter().find_map(known).unwrap_or(Wanted::Json)
 }
 
 /// Events go out one by one, for which YAML has no form.
@@ -125,6 +136,22 @@ pub fn form(header: Option<&str>, binary: bool) -> Result<(Form, Encoding), Stat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wanted_most() {
+        let cases = [
+            ("", Wanted::Json),
+            ("*/*", Wanted::Json),
+            ("text/plain", Wanted::Json),
+            ("application/yaml", Wanted::Yaml),
+            ("application/json,application/yaml", Wanted::Json),
+            ("application/json;q=0.1,application/yaml", Wanted::Yaml),
+            ("application/vnd.kubernetes.protobuf,application/json", Wanted::Protobuf),
+        ];
+        for (header, want) in cases {
+            assert_eq!(wanted(header), want, "{header}");
+        }
+    }
 
     #[test]
     fn table() {

@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::Stream;
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::gzip::Packer;
@@ -16,6 +16,8 @@ use crate::status::Status;
 
 /// Upstream's limit of a request.
 const BODY_MAX: usize = 3 << 20;
+/// How much of a larger one is read and thrown away, so that its sender gets to hear of it.
+const PASSED_OVER_MAX: usize = 32 << 20;
 
 /// The body of every answer.
 pub struct Body {
@@ -144,13 +146,23 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, BODY_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Status::too_large(&format!("limit is {BODY_MAX}")))
+    let mut body = std::pin::pin!(body);
+    let (mut kept, mut seen) = (BytesMut::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Status::bad_request(format!("read the request body: {}", error.into())))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        seen += data.remaining();
+        if seen <= BODY_MAX {
+            kept.put(&mut data);
+        } else if seen > PASSED_OVER_MAX {
+            break;
+        } else {
+            // A client that still sends does not hear the answer.
+            kept.clear();
         }
-        Err(error) => Err(Status::bad_request(format!("read the request body: {error}"))),
     }
+    if seen > BODY_MAX { Err(Status::too_large(&format!("limit is {BODY_MAX}"))) } else { Ok(kept.freeze()) }
 }
 
 /// Parses a JSON body.

@@ -29,9 +29,53 @@ struct Wanted {
 pub fn parse(body: &[u8], walk: &mut Walk) -> Result<Value, serde_json::Error> {
     // As Go does, which puts a mark in the place of what is no text.
     let text = String::from_utf8_lossy(body);
-    let mut json = serde_json::Deserializer::from_str(&text);
+    match parse_text(&text, walk) {
+        Err(error) => match without_lone_surrogates(&text) {
+            None => Err(error),
+            Some(text) => {
+                *walk = Walk { wanted: std::mem::take(&mut walk.wanted), ..Walk::default() };
+                parse_text(&text, walk)
+            }
+        },
+        ok => ok,
+    }
+}
+
+fn parse_text(text: &str, walk: &mut Walk) -> Result<Value, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_str(text);
     let value = Seed(walk).deserialize(&mut json)?;
     json.end().map(|()| value)
+}
+
+/// Halves of pairs that stand alone are no text either. `None` if there are none.
+fn without_lone_surrogates(text: &str) -> Option<String> {
+    let half = |at: &str| -> Option<u32> {
+        let code = u32::from_str_radix(at.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
+        (0xd800..0xe000).contains(&code).then_some(code)
+    };
+    let (mut out, mut rest, mut found) = (String::with_capacity(text.len()), text, false);
+    while let Some(at) = rest.find('\\') {
+        let escape = &rest[at..];
+        let paired = half(escape).is_some_and(|code| code < 0xdc00)
+            && escape.get(6..).and_then(half).is_some_and(|code| code >= 0xdc00);
+        let length = match half(escape) {
+            Some(_) if paired => 12,
+            Some(_) => 6,
+            // Whatever is escaped is no beginning of an escape.
+            None => 1 + escape[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        out.push_str(&rest[..at]);
+        match half(escape) {
+            Some(_) if !paired => {
+                out.push_str("\\ufffd");
+                found = true;
+            }
+            _ => out.push_str(&escape[..length]),
+        }
+        rest = &escape[length..];
+    }
+    out.push_str(rest);
+    found.then_some(out)
 }
 
 /// Where in a body that was read before these paths stand, or stand again.

@@ -39,7 +39,7 @@ impl Rules for ConfigMapRules {
         let text: usize = map.data.iter().flatten().map(|(_, value)| value.len()).sum();
         let bytes: usize = map.binary_data.iter().flatten().map(|(_, value)| value.0.len()).sum();
         if text + bytes > DATA_MAX {
-            errors.push(check::too_long("", DATA_MAX));
+            errors.push(check::too_long("[]", DATA_MAX));
         }
         errors
     }

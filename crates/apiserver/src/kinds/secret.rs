@@ -32,6 +32,8 @@ impl Rules for SecretRules {
         if secret.type_.as_deref().unwrap_or_default().is_empty() {
             secret.type_ = Some(OPAQUE.into());
         }
+        // At once, so that whoever writes text owns the data it becomes.
+        merge_text(secret);
     }
 
     fn prepare_create(secret: &mut Secret, _now: jiff::Timestamp) {

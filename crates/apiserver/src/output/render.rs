@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::partial::{partial, version};
 use super::table::{Include, table};
 use super::{list, warning};
-use crate::http::accept::{Encoding, Form};
+use crate::http::accept::{Encoding, Form, Wanted};
 use crate::http::body::{Body, full, stream};
 use crate::protobuf;
 use crate::registry::Kind;
@@ -51,9 +51,16 @@ pub fn reply(
 }
 
 /// An error.
-pub fn status(status: &Status) -> Response<Body> {
+pub fn status(status: &Status, wanted: Wanted) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = response(code, full(status.to_json().to_string()));
+    let json = status.to_json();
+    let binary = (wanted == Wanted::Protobuf).then(|| protobuf::encode(&json)).flatten();
+    let (media, body) = match binary {
+        Some(bytes) => (PROTOBUF, full(bytes)),
+        None => (JSON, full(json.to_string())),
+    };
+    let mut response = response(code, body);
+    response.headers_mut().insert(CONTENT_TYPE, media);
     if status.details.retry_after_seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, status.details.retry_after_seconds.into());
     }

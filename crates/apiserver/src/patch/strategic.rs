@@ -65,15 +65,15 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Resu
     // An order may also speak of a list that the patch does not change.
     for (key, order) in patch {
         let field = key.strip_prefix(SET_ORDER).filter(|field| !patch.contains_key(*field));
-        if let Some(field) = field
-            && let Some(old) = out.remove(field)
+        let Some(field) = field else { continue };
+        path.fields.push(field);
+        let old = out.remove(field);
+        if let Some(new) = ordered(old, Some(order), &UNCHANGED, path)?
+            && new != UNCHANGED
         {
-            path.fields.push(field);
-            if let Some(new) = ordered_list(old, order, &UNCHANGED, path)? {
-                out.insert(field.to_owned(), new);
-            }
-            path.fields.pop();
+            out.insert(field.to_owned(), new);
         }
+        path.fields.pop();
     }
     Ok(out)
 }

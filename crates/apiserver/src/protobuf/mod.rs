@@ -9,7 +9,7 @@ mod scalar;
 pub mod wire;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::schema::{Schema, Shape};
 use wire::{Reader, Writer};
@@ -21,11 +21,13 @@ const DEPTH_MAX: usize = 64;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    #[error("provided data does not appear to be a protobuf message, expected prefix {MAGIC:?}")]
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
-    #[error("no kind {kind:?} is registered for version {api_version:?}")]
-    UnknownKind { api_version: String, kind: String },
-    #[error("unexpected end of data")]
+    #[error("empty data")]
+    NoData,
+    #[error("empty body")]
+    NoBody,
+    #[error("unexpected EOF")]
     Truncated,
     #[error("field {field}: {why}")]
     Field { field: Box<str>, why: &'static str },
@@ -40,30 +42,46 @@ pub fn knows(api_version: &str, kind: &str) -> bool {
     Schema::get().kind(api_version, kind).is_some()
 }
 
-/// An object from a body, with `apiVersion` and `kind` where the envelope has them.
-///
-/// `expected` is the kind of the call, for envelopes that leave it out.
-pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value> {
-    let (api_version, kind, raw) = open(body)?;
-    let (api_version, kind) = match (api_version.is_empty(), kind.is_empty()) {
-        (true, true) => (expected.0.to_owned(), expected.1.to_owned()),
-        _ => (api_version, kind),
-    };
-    let schema = Schema::get();
-    // Options belong to every group.
-    let group = if kind == "DeleteOptions" { "v1" } else { &api_version };
-    let Some(id) = schema.kind(group, &kind) else {
-        return Err(ProtobufError::UnknownKind { api_version, kind });
-    };
-    let mut object = decode::message(schema, id, raw, 0)?;
-    object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
-    Ok(Value::Object(object))
+/// What says what a body is, around the bytes of the object.
+#[derive(Debug)]
+pub struct Envelope<'b> {
+    pub api_version: String,
+    pub kind: String,
+    raw: &'b [u8],
+}
+
+impl Envelope<'_> {
+    /// The object inside, which says what it is. Nothing is read of a kind that is not known.
+    pub fn object(&self) -> Result<Value> {
+        let schema = Schema::get();
+        // Options belong to every group.
+        let group = if self.kind == "DeleteOptions" { "v1" } else { &self.api_version };
+        let mut object = match schema.kind(group, &self.kind) {
+            Some(id) => decode::message(schema, id, self.raw, 0)?,
+            None => Map::new(),
+        };
+        object.insert("apiVersion".into(), self.api_version.as_str().into());
+        object.insert("kind".into(), self.kind.as_str().into());
+        Ok(Value::Object(object))
+    }
+}
+
+/// Opens a body. `expected` is what it is where the envelope does not say it.
+pub fn open<'b>(body: &'b [u8], expected: (&str, &str)) -> Result<Envelope<'b>> {
+    let (api_version, kind, raw) = parts(body)?;
+    let or = |given: String, expected: &str| if given.is_empty() { expected.to_owned() } else { given };
+    Ok(Envelope { api_version: or(api_version, expected.0), kind: or(kind, expected.1), raw })
 }
 
 /// The envelope's apiVersion, kind and content.
-fn open(body: &[u8]) -> Result<(String, String, &[u8])> {
+fn parts(body: &[u8]) -> Result<(String, String, &[u8])> {
+    if body.is_empty() {
+        return Err(ProtobufError::NoData);
+    }
     let body = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
+    if body.is_empty() {
+        return Err(ProtobufError::NoBody);
+    }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in Reader::new(body) {
         match field? {

@@ -4,6 +4,10 @@ use serde_json::json;
 
 use super::*;
 
+fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value> {
+    open(body, expected)?.object()
+}
+
 fn round_trip(object: &Value) -> Value {
     let bytes = encode(object).expect("a kind with a schema");
     decode(&bytes, ("", "")).expect("our own bytes")
@@ -100,10 +104,11 @@ fn zero_values_of_plain_fields_are_absent() {
 
 #[test]
 fn bad_bodies_are_refused() {
-    let table: [(&str, &[u8], &str); 5] = [
-        ("no magic", b"{}", "does not appear"),
-        ("cut short", b"k8s\0\x0a\x7f", "unexpected end"),
-        ("unknown kind", b"k8s\0\x0a\x07\x0a\x01x\x12\x02No", "no kind"),
+    let table: [(&str, &[u8], &str); 6] = [
+        ("nothing", b"", "empty data"),
+        ("magic alone", b"k8s\0", "empty body"),
+        ("no magic", b"{}", "does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        ("cut short", b"k8s\0\x0a\x7f", "unexpected EOF"),
         (
             "wrong type",
             b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\x08\x01",
@@ -115,6 +120,15 @@ fn bad_bodies_are_refused() {
         let error = decode(body, ("v1", "Pod")).expect_err(name).to_string();
         assert!(error.contains(why), "{name}: {error}");
     }
+    let unknown = decode(b"k8s\0\x0a\x07\x0a\x01x\x12\x02No", ("v1", "Pod")).expect("an envelope");
+    assert_eq!(unknown, json!({"apiVersion": "x", "kind": "No"}), "what it is can be said");
+}
+
+/// Upstream passes bytes on and marks them when it writes JSON.
+#[test]
+fn what_is_no_text_gets_a_mark() {
+    let body = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x08\x12\x06\x0a\x01a\x12\x01\xff";
+    assert_eq!(decode(body, ("", "")).expect("decodes")["data"]["a"], "\u{fffd}");
 }
 
 #[test]

@@ -19,9 +19,9 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// As upstream has it, which marks what is no text when it writes it as JSON.
     pub fn text(self) -> Result<String> {
-        let text = String::from_utf8(self.bytes()?.to_vec());
-        text.map_err(|_| wrong("not UTF-8"))
+        Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
     pub fn varint(self) -> Result<u64> {

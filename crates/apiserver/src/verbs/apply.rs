@@ -80,7 +80,7 @@ fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Value,
     let mut object = applied.object;
     ownership::detach(&mut object);
     let mut object = input::decode(call, object, &Source::Apply, &[])?.object;
-    input::check_place(call, &object)?;
+    input::place(call, &mut object)?;
     input::check_version(call, &object, old)?;
     ownership::attach(&mut object, applied.record);
     Ok(object)

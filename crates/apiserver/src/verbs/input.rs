@@ -15,7 +15,7 @@ use crate::schema::Schema;
 use crate::status::Status;
 
 const JSON: &str = "application/json";
-/// What bodies of creates, updates and deletions may be; the last one was made JSON before it got here.
+/// What bodies of creates, updates and deletions may be.
 const MEDIA_TYPES: [&str; 3] = [JSON, yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
 
 /// Where an object came from; what is said of its faults differs.
@@ -58,18 +58,35 @@ struct Written {
 
 /// The value of a body, whatever it is about.
 pub fn parse(call: &Call) -> Result<Value, Status> {
-    Ok(written(call, Status::bad_request)?.value)
+    let info = call.info();
+    Ok(written(call, (&info.api_version, &info.kind), Status::bad_request)?.value)
 }
 
-/// The same for what says what it is, such as options.
-pub fn parse_typed(call: &Call) -> Result<Value, Status> {
-    let value = parse(call)?;
+/// The same for options, which say what they are or are of this kind.
+pub fn parse_options(call: &Call, kind: &str) -> Result<Value, Status> {
+    let value = written(call, ("v1", kind), Status::bad_request)?.value;
     interpret(&value).map_err(Status::bad_request)?;
     Ok(value)
 }
 
-fn written(call: &Call, refused: impl Fn(String) -> Status) -> Result<Written, Status> {
+fn written(
+    call: &Call,
+    expected: (&str, &str),
+    refused: impl Fn(String) -> Status,
+) -> Result<Written, Status> {
     let is = |media: &str| call.content_type.eq_ignore_ascii_case(media);
+    // Kinds that clients define have no binary form.
+    let served = if call.kind.custom().is_some() { &MEDIA_TYPES[..2] } else { &MEDIA_TYPES[..] };
+    if is(protobuf::MEDIA_TYPE) && served.contains(&protobuf::MEDIA_TYPE) {
+        let envelope =
+            protobuf::open(&call.body, expected).map_err(|error| refused(error.to_string()))?;
+        let value = envelope.object().map_err(|error| {
+            let (kind, version) = (&envelope.kind, version_of(&envelope.api_version));
+            let wanted = &call.info().kind;
+            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {error}"))
+        })?;
+        return Ok(Written { value, duplicates: Vec::new(), notes: Notes::default() });
+    }
     if is(yaml::MEDIA_TYPE) {
         let document = yaml::read(&call.body).map_err(|error| refused(error.to_string()))?;
         let notes =
@@ -78,7 +95,7 @@ fn written(call: &Call, refused: impl Fn(String) -> Status) -> Result<Written, S
     }
     // A client that names no type means JSON.
     if !is(JSON) && !call.content_type.is_empty() {
-        return Err(Status::unsupported_media_type(&MEDIA_TYPES));
+        return Err(Status::unsupported_media_type(served));
     }
     let reading = json::read(&call.body)
         .map_err(|why| refused(format!("couldn't get version/kind; json parse error: {why}")))?;
@@ -94,7 +111,9 @@ pub fn body(call: &Call) -> Result<Input, Status> {
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
     };
-    let Written { mut value, duplicates, notes } = written(call, unrecognized)?;
+    let info = call.info();
+    let Written { mut value, duplicates, notes } =
+        written(call, (&info.api_version, &info.kind), unrecognized)?;
     if call.kind.custom().is_some() {
         type_meta::check(call.info(), &call.body, &value)?;
     }
@@ -266,7 +285,7 @@ fn foreign(call: &Call, value: &Value) -> Option<(String, String, String)> {
     if api_version == info.api_version && kind == info.kind {
         return None;
     }
-    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    let version = version_of(&api_version).to_owned();
     let why = if Schema::get().kind(&api_version, &kind).is_some() {
         let package = match info.group.split('.').next() {
             None | Some("") => "core",
@@ -279,6 +298,10 @@ fn foreign(call: &Call, value: &Value) -> Option<(String, String, String)> {
         )
     };
     Some((kind, version, why))
+}
+
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or_default()
 }
 
 /// A client may leave out what the path says anyway.
@@ -313,6 +336,13 @@ pub fn check_place(call: &Call, object: &Value) -> Result<(), Status> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// The same for an object that may leave out where it is.
+pub fn place(call: &Call, object: &mut Value) -> Result<(), Status> {
+    check_place(call, object)?;
+    metadata::set(object, "namespace", call.namespace.as_deref().map(Into::into));
+    Ok(())
 }
 
 /// A patch may name the version it was made for.

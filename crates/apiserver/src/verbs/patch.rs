@@ -39,8 +39,8 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
     };
     let make = |old: &Value| {
         let patched = sent.patch.apply(old)?;
-        let input: Input = input::decode(call, patched, &source, &sent.notes)?;
-        input::check_place(call, &input.object)?;
+        let mut input: Input = input::decode(call, patched, &source, &sent.notes)?;
+        input::place(call, &mut input.object)?;
         input::check_version(call, &input.object, old)?;
         warnings = input.warnings;
         Ok(input.object)

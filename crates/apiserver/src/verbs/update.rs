@@ -34,8 +34,7 @@ pub enum Tracking {
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
     let Input { mut object, warnings } = input::body(call)?;
-    input::check_place(call, &object)?;
-    metadata::set(&mut object, "namespace", call.namespace.as_deref().map(Into::into));
+    input::place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {

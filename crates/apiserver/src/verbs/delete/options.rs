@@ -48,7 +48,7 @@ pub fn parse(call: &Call) -> Result<Options, Status> {
     if call.body.is_empty() {
         return checked(from_query(&call.query)?);
     }
-    checked(from_body(&input::parse_typed(call)?)?)
+    checked(from_body(&input::parse_options(call, KIND)?)?)
 }
 
 /// Options that stand inside another object.

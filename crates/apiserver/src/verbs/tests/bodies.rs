@@ -302,3 +302,45 @@ async fn yaml_out() {
     let watch = send(&server, Method::GET, &format!("{CONFIGMAPS}?watch=1"), YAML, None).await;
     assert_eq!(watch.code, 406, "{}", text(&watch));
 }
+
+#[tokio::test]
+async fn broken_protobuf() {
+    const BINARY: &str = "application/vnd.kubernetes.protobuf";
+    let server = server().await;
+    let whole = crate::protobuf::encode(&configmap("a")).expect("has a schema");
+    let cut = &whole[..20];
+    let shown: String = cut.iter().map(|byte| format!("{byte:02x}")).collect();
+    let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";
+    let inside = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ";
+    let pod = crate::protobuf::encode(&pod("p")).expect("has a schema");
+    let cases: Vec<(&[u8], String)> = vec![
+        (b"", format!("{unrecognized}empty data (<empty>)")),
+        (b"k8s\0", format!("{unrecognized}empty body (6b387300)")),
+        (
+            b"abc",
+            format!("{unrecognized}provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (616263)"),
+        ),
+        (cut, format!("{unrecognized}unexpected EOF ({shown})")),
+        (b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x02\x0a\x05", format!("{inside}unexpected EOF")),
+        (&pod, "Pod in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Pod) to (core.ConfigMap): unknown conversion".into()),
+        (
+            b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Foo",
+            "Foo in version \"v1\" cannot be handled as a ConfigMap: no kind \"Foo\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"".into(),
+        ),
+    ];
+    for (body, message) in cases {
+        let answer = create(&server, CONFIGMAPS, BINARY, body).await;
+        assert_eq!((answer.code, &answer.body["message"]), (400, &json!(message)));
+    }
+    // An envelope may leave out what the path says.
+    let bare = b"k8s\0\x12\x05\x0a\x03\x0a\x01b";
+    assert_eq!(create(&server, CONFIGMAPS, BINARY, bare).await.code, 201);
+    let options = b"k8s\0\x12\x05\x2a\x03All";
+    let path = format!("{CONFIGMAPS}/b");
+    assert_eq!(send(&server, Method::DELETE, &path, JSON, Some((BINARY, options.to_vec()))).await.code, 200);
+    assert_eq!(get(&server, &path).await.code, 200, "it was a dry run");
+    // Errors come as the client wants them.
+    let missing = send(&server, Method::GET, &format!("{CONFIGMAPS}/nope"), BINARY, None).await;
+    let status = crate::protobuf::open(&missing.bytes, ("", "")).expect("an envelope").object().expect("a status");
+    assert_eq!((missing.code, &status["reason"], &status["code"]), (404, &json!("NotFound"), &json!(404)));
+}

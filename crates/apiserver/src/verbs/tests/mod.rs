@@ -2,6 +2,7 @@
 
 mod apply;
 mod bodies;
+mod cost;
 mod deletes;
 mod eviction;
 mod parts;

@@ -137,7 +137,10 @@ async fn objects_travel_as_protobuf() {
     let sent = Some((BINARY, crate::protobuf::encode(&object).expect("has a schema")));
     let created = send(&server, Method::POST, CONFIGMAPS, BINARY, sent).await;
     assert_eq!(created.code, 201);
-    let read = |body: &[u8]| crate::protobuf::decode(body, ("", "")).expect("readable");
+    let read = |body: &[u8]| {
+        let envelope = crate::protobuf::open(body, ("", "")).expect("an envelope");
+        envelope.object().expect("readable")
+    };
     assert_eq!(read(&created.bytes)["data"], object["data"]);
     let list = send(&server, Method::GET, CONFIGMAPS, BINARY, None).await;
     let list = read(&list.bytes);
