@@ -85,50 +85,38 @@ async fn list(server: &Server, name: &str, path: &str, accept: &str) -> Result<(
     Ok(())
 }
 
+/// How long after a write each watcher has its event. The next write waits for the last of them.
 async fn watchers(server: &Server, count: usize, accept: &'static str) -> Result<(), Failure> {
     const EVENTS: usize = 50;
+    let (arrived, mut arrivals) = tokio::sync::mpsc::channel(count);
     let mut tasks = Vec::new();
-    let (ready, mut all_ready) = tokio::sync::mpsc::channel(count);
     for _ in 0..count {
-        let request =
-            http::Request::get(format!("{PODS}?watch=1&resourceVersion={}", server.store().version()));
-        let response = server.handle(request.header("accept", accept).body(Full::new(Bytes::new()))?).await;
-        let ready = ready.clone();
+        let path = format!("{PODS}?watch=1&resourceVersion={}", server.store().version());
+        let request = http::Request::get(path).header("accept", accept);
+        let response = server.handle(request.body(Full::new(Bytes::new()))?).await;
+        let arrived = arrived.clone();
         tasks.push(tokio::spawn(async move {
             let mut stream = BodyStream::new(response.into_body());
-            let _ = ready.send(()).await;
-            let mut arrived = Vec::new();
-            while arrived.len() < EVENTS {
-                if stream.next().await.is_none() {
-                    break;
-                }
-                arrived.push(Instant::now());
-            }
-            arrived
+            while stream.next().await.is_some() && arrived.send(Instant::now()).await.is_ok() {}
         }));
     }
-    for _ in 0..count {
-        all_ready.recv().await;
-    }
-    let mut written = Vec::new();
+    let mut late: Vec<Duration> = Vec::new();
     for event in 0..EVENTS {
-        written.push(Instant::now());
         let patch = format!(r#"{{"metadata":{{"annotations":{{"event":"{accept}{event}"}}}}}}"#);
         let request = http::Request::patch(format!("{PODS}/pod-0"))
             .header("content-type", "application/merge-patch+json")
             .body(Full::new(Bytes::from(patch)))?;
+        let written = Instant::now();
         server.handle(request).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        for _ in 0..count {
+            let seen = arrivals.recv().await.ok_or("a watch ended")?;
+            late.push(seen.duration_since(written));
+        }
     }
-    let mut late: Vec<Duration> = Vec::new();
-    for task in tasks {
-        late.extend(
-            task.await?.iter().zip(&written).map(|(arrived, written)| arrived.duration_since(*written)),
-        );
-    }
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
     late.sort_unstable();
     let at = |part: usize| late[(late.len() * part / 100).min(late.len() - 1)];
-    println!("watch {accept:<36} {count} watchers: p50 {:>9.1?}  p99 {:>9.1?}", at(50), at(99));
+    println!("watch {accept:<44} {count} watchers: p50 {:>9.1?}  p99 {:>9.1?}", at(50), at(99));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use crate::http::body::{Body, full, stream};
 use crate::protobuf;
 use crate::registry::Kind;
 use crate::status::Status;
+use crate::store::{Keep, Stored};
 use crate::verbs::{Outcome, Reply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -31,6 +32,7 @@ pub fn reply(
     let include = Include::parse(include);
     let (code, (media, body)) = match reply.outcome {
         Outcome::Object { code, json } => (code, whole(encoding, object(kind, form, include, json, now))),
+        Outcome::Stored(object) => (StatusCode::OK, stored(kind, (form, encoding), include, &object, now)),
         Outcome::List(listed) => {
             let (binary, body) = list::body(kind, (form, encoding), include, listed, now);
             (StatusCode::OK, (if binary { PROTOBUF } else { JSON }, body))
@@ -84,6 +86,23 @@ fn whole(encoding: Encoding, json: Bytes) -> (HeaderValue, Body) {
         Some(bytes) => (PROTOBUF, full(bytes)),
         None => (JSON, full(json)),
     }
+}
+
+fn stored(
+    kind: &dyn Kind,
+    (form, encoding): (Form, Encoding),
+    include: Include,
+    object: &Stored,
+    now: Timestamp,
+) -> (HeaderValue, Body) {
+    if (form, encoding) == (Form::Object, Encoding::Protobuf) {
+        let info = kind.info();
+        let of = (&*info.api_version, &*info.kind);
+        if let Some(content) = object.binary(Keep::IfAskedAgain, |json| protobuf::encode_object(of, json)) {
+            return (PROTOBUF, full(protobuf::envelope(of.0, of.1, &content)));
+        }
+    }
+    whole(encoding, self::object(kind, form, include, object.json.clone(), now))
 }
 
 fn object(kind: &dyn Kind, form: Form, include: Include, json: Bytes, now: Timestamp) -> Bytes {

@@ -4,23 +4,24 @@ use serde_json::{Map, Value};
 
 use super::scalar;
 use super::wire::Writer;
-use crate::schema::{Schema, Shape, TypeId};
+use crate::schema::{Field, Schema, Shape, TypeId};
 
 pub fn message(schema: &Schema, id: TypeId, value: &Value) -> Vec<u8> {
     let mut out = Writer::default();
     let Value::Object(object) = value else { return out.finish() };
-    for field in schema.of(id).fields.iter().filter(|field| field.number > 0) {
-        match &field.shape {
-            // Upstream writes it even when all of it is empty, as Go has no absent struct.
-            Shape::Message(inner) if field.inline => {
-                out.bytes(field.number, &message(schema, *inner, value));
-            }
-            shape => {
-                if let Some(value) = object.get(&*field.name).filter(|value| !value.is_null()) {
-                    put(schema, &mut out, field.number, shape, value);
-                }
-            }
-        }
+    let of = schema.of(id);
+    let mut present: Vec<(&Field, &Value)> = Vec::with_capacity(object.len() + 1);
+    // Few of the many fields are there, so they are looked up and not tried.
+    present.extend(object.iter().filter(|(_, value)| !value.is_null()).filter_map(|(name, value)| {
+        of.own(name).filter(|field| field.number > 0).map(|field| (field, value))
+    }));
+    // Upstream writes these even when all of them is empty, as Go has no absent struct.
+    present.extend(
+        of.fields.iter().filter(|field| field.inline && field.number > 0).map(|field| (field, value)),
+    );
+    present.sort_unstable_by_key(|(field, _)| field.number);
+    for (field, value) in present {
+        put(schema, &mut out, field.number, &field.shape, value);
     }
     out.finish()
 }

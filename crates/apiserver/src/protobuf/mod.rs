@@ -173,7 +173,8 @@ impl Iterator for Pieces {
     }
 }
 
-fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+/// A body around the message of an object.
+pub fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let (opening, closing) = around(api_version, kind, raw.len());
     [&opening, raw, &closing].concat()
 }

@@ -32,6 +32,14 @@ pub struct Type {
     by_name: HashMap<Box<str>, Place>,
 }
 
+impl Type {
+    /// The field that JSON calls `name`, unless it belongs to an inlined message.
+    pub fn own(&self, name: &str) -> Option<&Field> {
+        let place = self.by_name.get(name).filter(|place| !place.inline)?;
+        self.fields.get(place.field as usize)
+    }
+}
+
 /// Where a JSON field stands: in the message itself, or in one that JSON does not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {

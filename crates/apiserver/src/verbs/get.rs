@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
-
-use super::{Call, Reply, list};
+use super::{Call, Outcome, Reply, list};
 use crate::core::Core;
 use crate::status::Status;
 
@@ -13,5 +11,5 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
         list::wait_for(core, version).await?;
     }
     let object = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
-    Ok(Reply::object(StatusCode::OK, object.json.clone(), Vec::new()))
+    Ok(Reply::plain(Outcome::Stored(object)))
 }

@@ -77,6 +77,8 @@ pub enum Outcome {
         code: StatusCode,
         json: Bytes,
     },
+    /// The same, as it is stored: its other encodings may be there already.
+    Stored(Arc<Stored>),
     /// An answer of another kind, e.g. a review or a scale, which names its kind itself.
     Other {
         code: StatusCode,
