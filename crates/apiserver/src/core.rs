@@ -1,12 +1,13 @@
 //! What every verb works on.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bowline_api::ObjectKey;
 use bowline_host::{Clock, Random};
 use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
+use crate::proxy::NodeProxy;
 use crate::registry::Registry;
 use crate::status::{Resource, Status};
 use crate::store::Store;
@@ -18,11 +19,23 @@ pub struct Core {
     registry: RwLock<Arc<Registry>>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    node_proxy: OnceLock<NodeProxy>,
 }
 
 impl Core {
     pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { store, registry: RwLock::new(Arc::new(registry)), clock, random }
+        let registry = RwLock::new(Arc::new(registry));
+        Self { store, registry, clock, random, node_proxy: OnceLock::new() }
+    }
+
+    /// The way to kubelets, if this server was given one.
+    pub fn node_proxy(&self) -> Option<&NodeProxy> {
+        self.node_proxy.get()
+    }
+
+    /// The first one stays.
+    pub fn set_node_proxy(&self, proxy: NodeProxy) {
+        let _ = self.node_proxy.set(proxy);
     }
 
     /// The kinds as they are now.

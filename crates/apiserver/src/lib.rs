@@ -8,6 +8,7 @@
 //! certificates from [`certs::Authority`] and a kubeconfig from [`kubeconfig::write_kubeconfig`].
 
 pub mod admission;
+mod anybody;
 mod apply;
 pub mod auth;
 pub mod certs;
@@ -21,6 +22,7 @@ mod metadata;
 mod output;
 mod patch;
 mod protobuf;
+pub mod proxy;
 pub mod registry;
 mod schema;
 mod selector;

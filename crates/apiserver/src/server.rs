@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
+use hyper::upgrade::OnUpgrade;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,7 @@ use crate::http::query::Query;
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
+use crate::proxy::{self, Connection, NodeProxy};
 use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::Store;
@@ -65,6 +67,11 @@ impl Server {
         verbs::resume(&self.core).await
     }
 
+    /// Lets this server ask kubelets for what only they know.
+    pub fn set_node_proxy(&self, proxy: NodeProxy) {
+        self.core.set_node_proxy(proxy);
+    }
+
     pub fn store(&self) -> &Store {
         &self.core.store
     }
@@ -84,7 +91,8 @@ impl Server {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let upgrade = head.extensions.remove::<OnUpgrade>();
         let peer = head.extensions.get::<Peer>();
         if peer.is_some_and(|peer| !peer.authenticated) {
             // There are no tokens here, so one that is shown is wrong, and wrong everywhere.
@@ -130,6 +138,10 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        if proxy::applies(&call) {
+            let connection = Connection { headers: &head.headers, upgrade };
+            return proxy::run(&self.core, &head.method, &call, connection).await;
+        }
         let include = call.query.get("includeObject").to_owned();
         let reply = verbs::run(&self.core, &head.method, call).await?;
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))

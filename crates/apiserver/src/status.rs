@@ -218,7 +218,8 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        if self.reason != "BadRequest" || details != json!({}) {
+        // Upstream leaves out what it has nothing to put into, in these two cases.
+        if !matches!(self.reason, "" | "BadRequest") || details != json!({}) {
             out["details"] = details;
         }
         if !self.is_success() {

@@ -6,17 +6,17 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use rustls::RootCertStore;
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::anybody::Anybody;
 use crate::certs::{Authority, Credentials};
 use crate::server::{Peer, Server};
 
@@ -44,19 +44,68 @@ pub enum TlsError {
 /// Trusts client certificates of the authority; clients without one come in as nobody.
 pub fn config(authority: &Authority, server: &Credentials) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+    let roots = Arc::new(trusting(authority.certificate())?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
         .allow_unauthenticated()
         .build()?;
-    let chain = vec![CertificateDer::from_pem_slice(server.certificate.as_bytes())?];
-    let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes())?;
+    let (chain, key) = identity(server)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Serves only clients with a certificate of the authority: a kubelet's own server.
+pub fn config_for_clients(
+    authority: &Authority,
+    server: &Credentials,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let roots = Arc::new(trusting(authority.certificate())?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build()?;
+    let (chain, key) = identity(server)?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    Ok(Arc::new(config))
+}
+
+/// How this server calls kubelets: whom it believes, and how it shows who it is.
+///
+/// Without an authority any kubelet is believed, as upstream does without `--kubelet-certificate-authority`.
+pub fn kubelet_client(
+    authority: Option<&str>,
+    client: Option<&Credentials>,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = match authority {
+        Some(authority) => builder.with_root_certificates(trusting(authority)?),
+        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider })),
+    };
+    let config = match client {
+        Some(client) => {
+            let (chain, key) = identity(client)?;
+            builder.with_client_auth_cert(chain, key)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn trusting(authority: &str) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes())?)?;
+    Ok(roots)
+}
+
+fn identity(own: &Credentials) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = vec![CertificateDer::from_pem_slice(own.certificate.as_bytes())?];
+    Ok((chain, PrivateKeyDer::from_pem_slice(own.key.as_bytes())?))
 }
 
 /// Serves until `shutdown`, then lets open requests finish; watches end at once.
@@ -114,7 +163,8 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, sh
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEP_ALIVE);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = tokio::select! {
         biased;

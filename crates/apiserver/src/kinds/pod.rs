@@ -40,8 +40,17 @@ impl Rules for PodRules {
     const NAMES: Names = Names { plural: "pods", singular: "pod", short: &["po"], categories: &["all"] };
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
-    const SUBRESOURCES: &'static [Subresource] =
-        &[Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" }];
+    const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" },
+        Subresource {
+            name: "exec",
+            verbs: &["create", "get"],
+            group: "",
+            version: "v1",
+            kind: "PodExecOptions",
+        },
+        Subresource { name: "log", verbs: &["get"], group: "", version: "v1", kind: "Pod" },
+    ];
     const GENERATION: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &[

@@ -1,5 +1,6 @@
 //! `bowline kube-apiserver`: the API server alone, for upstream's controllers or ours in other processes.
 
+mod kubelets;
 mod serving;
 
 use std::net::{IpAddr, SocketAddr};
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::terminal::Terminal;
 use crate::up::{bind, signal};
+use kubelets::Kubelets;
 pub use serving::{Place, Serving, open, server};
 
 /// The API server alone: kubectl, upstream's controllers and Bowline's roles work against it
@@ -31,6 +33,8 @@ pub struct KubeApiserver {
     /// Keep objects in memory only: everything is gone when the process ends
     #[arg(long)]
     memory: bool,
+    #[command(flatten)]
+    kubelets: Kubelets,
 }
 
 impl KubeApiserver {
@@ -40,6 +44,7 @@ impl KubeApiserver {
         let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
         let place = if self.memory { Place::Memory } else { Place::Directory(self.data_dir.join("store")) };
         let server = server(open(place).await?, &host).await?;
+        server.set_node_proxy(self.kubelets.proxy(&host)?);
 
         let stop = CancellationToken::new();
         let kubeconfig = self.data_dir.join("kubeconfig");

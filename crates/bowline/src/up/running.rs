@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
+use super::link::Link;
 use super::{Config, bootstrap, preflight};
 use crate::apiserver::{self, Place, Serving};
 
@@ -39,6 +40,8 @@ impl Running {
 
         let server =
             apiserver::server(apiserver::open(Place::Directory(config.store())).await?, &host).await?;
+        let link = Link::make(&host)?;
+        server.set_node_proxy(link.proxy);
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
             server.clone(),
@@ -57,6 +60,7 @@ impl Running {
             kubelet_dir: config.kubelet_dir.clone(),
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+            kubelet: Some(link.kubelet),
         };
         let roles = Embedded::start(&ports, settings).await?;
         let running = Self {
