@@ -4,11 +4,20 @@ CARGO ?= cargo
 PEERS := .peers
 KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
+FACTS := crates/apiserver/schema/facts.json
+RBAC := crates/apiserver/bootstrap/rbac.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
+KUBERNETES_VERSION := v1.36.3
+KUBE_APISERVER := $(PEERS)/kube-apiserver-$(KUBERNETES_VERSION)
+KUBE_CONTROLLER_MANAGER := $(PEERS)/kube-controller-manager-$(KUBERNETES_VERSION)
+KUBE_SCHEDULER := $(PEERS)/kube-scheduler-$(KUBERNETES_VERSION)
+ETCD_VERSION := v3.6.16
+ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
+SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 
-.PHONY: help demo test sanity check tidy bench schema clean tools
+.PHONY: help demo test sanity check tidy bench schema rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -17,12 +26,18 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 	$(CARGO) build --package bowline
 	$(TARGET_DIR)/debug/bowline demo
 
-test: tools $(KUBECTL) $(CSI_SANITY) ## Set up, check and test everything
+test: tools peers ## Set up, check and test everything
 	$(MAKE) check
-	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --workspace
+	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) $(CARGO) test --workspace
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
+
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) ## Upstream's programs and files that the tests use
+
+record: $(KUBECTL) $(SNAPSHOT_CRDS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
+	KUBECTL=$(abspath $(KUBECTL)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) ETCD=$(abspath $(ETCD)) \
+		$(CARGO) test --package bowline --test conformance -- --ignored --exact record
 
 check: ## Format, clippy with warnings denied, tidy
 	$(CARGO) fmt --all --check
@@ -38,6 +53,10 @@ bench: tools ## Start-up, journeys, driver (and others: BENCH_FLAGS="--csi-endpo
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
+	cd tests/peers && go run ./facts $(abspath $(SCHEMA)) > $(abspath $(FACTS)).new && mv $(abspath $(FACTS)).new $(abspath $(FACTS))
+
+rbac: $(KUBECTL) ## Take upstream's default roles anew from the fresh kube-apiserver that KUBECONFIG names
+	scripts/record-rbac $(abspath $(KUBECTL)) > $(RBAC).new && mv $(RBAC).new $(RBAC)
 
 clean: ## Remove what the targets above made
 	$(CARGO) clean
@@ -55,3 +74,14 @@ $(KUBECTL): tests/peers/go.mod tests/peers/kubectl/main.go
 # Upstream's own checks of a CSI driver.
 $(CSI_SANITY): tests/peers/csi-sanity/go.mod
 	scripts/build-csi-sanity $(CSI_SANITY_VERSION) $(abspath $@)
+
+# The CRDs of snapshots, as upstream publishes them.
+$(SNAPSHOT_CRDS): tests/peers/snapshot-crds/go.mod
+	scripts/fetch-snapshot-crds $(abspath $@)
+
+# Upstream's control plane and the etcd under it: what ours is compared with.
+$(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER): $(PEERS)/%-$(KUBERNETES_VERSION): tests/peers/kubernetes/go.mod
+	scripts/build-kubernetes $* $(KUBERNETES_VERSION) $(abspath $@)
+
+$(ETCD): tests/peers/etcd/go.mod
+	scripts/build-etcd $(ETCD_VERSION) $(abspath $@)

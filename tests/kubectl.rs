@@ -2,25 +2,15 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
+mod inside;
 mod support;
 
-use std::path::PathBuf;
 use std::process::Stdio;
 
+use support::peers::peer;
 use support::{Cluster, PATIENCE};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-
-/// `$KUBECTL`, or the one that `make` builds. Missing is a failure, never a skip.
-fn kubectl_program() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECTL") {
-        return path.into();
-    }
-    let peers = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = std::fs::read_dir(&peers).into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = built.filter(|path| path.to_string_lossy().contains("kubectl-")).max();
-    found.expect("no kubectl: run `make test`, which builds one, or set KUBECTL")
-}
 
 struct Kubectl<'a>(&'a Cluster);
 
@@ -32,7 +22,7 @@ struct Answer {
 
 impl Kubectl<'_> {
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(kubectl_program());
+        let mut command = Command::new(peer("KUBECTL", "kubectl"));
         command.arg("--kubeconfig").arg(self.0.kubeconfig());
         command.args(shell_words(line)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("HOME", self.0.scratch.path()).kill_on_drop(true);

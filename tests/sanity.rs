@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::ginkgo::{Report, Skips};
+use support::peers::peer;
 use support::{PATIENCE, machine};
 
 /// Small, so that copies and filesystems take no time; both are multiples of the driver's unit.
@@ -81,17 +82,6 @@ impl Run {
     }
 }
 
-/// `$CSI_SANITY`, or the one that `make` builds. Missing is a failure, never a skip.
-fn csi_sanity() -> PathBuf {
-    if let Some(path) = std::env::var_os("CSI_SANITY") {
-        return path.into();
-    }
-    let peers = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = std::fs::read_dir(&peers).into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = built.filter(|path| path.to_string_lossy().contains("csi-sanity-")).max();
-    found.expect("no csi-sanity: run `make sanity`, which builds one, or set CSI_SANITY")
-}
-
 /// A driver in a scratch directory of its own.
 struct Running {
     scratch: tempfile::TempDir,
@@ -132,7 +122,7 @@ impl Running {
         let at = |name: &str| self.scratch.path().join(name);
         std::fs::write(at("mutable.yaml"), MUTABLE_PARAMETERS).expect("parameter file");
         let option = |name: &str, value: &Path| format!("--{name}={}", value.display());
-        let output = Command::new(csi_sanity())
+        let output = Command::new(peer("CSI_SANITY", "csi-sanity"))
             .arg(option("csi.endpoint", &socket(self.scratch.path())))
             .arg(option("csi.mountdir", &at("mount")))
             .arg(option("csi.stagingdir", &at("staging")))

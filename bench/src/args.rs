@@ -28,16 +28,41 @@ pub enum Output {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start-up, journeys, and the driver
+    /// Start-up, journeys, the API server and the driver
     All {
         /// Journeys in a row
         #[arg(long, value_name = "COUNT", env = "JOURNEYS", default_value_t = 200)]
         journeys: usize,
         #[command(flatten)]
         driver: DriverArgs,
+        #[command(flatten)]
+        apiserver: ApiserverArgs,
+    },
+    /// The API server of PROGRAM, and upstream's beside it
+    Apiserver {
+        /// The bowline program
+        program: PathBuf,
+        #[command(flatten)]
+        apiserver: ApiserverArgs,
     },
     /// CSI drivers alone: the local driver of PROGRAM, and whatever serves the endpoints
     Driver(DriverArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ApiserverArgs {
+    /// Upstream's API server, measured beside ours
+    #[arg(long, value_name = "PROGRAM", requires = "etcd")]
+    pub kube_apiserver: Option<PathBuf>,
+    /// The store of upstream's API server
+    #[arg(long, value_name = "PROGRAM", requires = "kube_apiserver")]
+    pub etcd: Option<PathBuf>,
+    /// Pods that exist while lists, watches and starts are measured
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    pub objects: usize,
+    /// Watchers of one kind
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    pub watchers: usize,
 }
 
 #[derive(Debug, Clone, Args)]

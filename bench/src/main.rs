@@ -1,5 +1,6 @@
 //! Figures for docs/benchmarks.md: journeys, start-up, memory, size, drivers. Printed, never asserted.
 
+mod apiserver;
 mod args;
 mod driver;
 mod figures;
@@ -12,6 +13,7 @@ mod split;
 mod startup;
 mod table;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -19,7 +21,7 @@ use bowline::up::signal;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 
-use args::{Cli, Command, DriverArgs, Output};
+use args::{ApiserverArgs, Cli, Command, DriverArgs, Output};
 use report::Report;
 
 /// What shells expect of a program that Ctrl-C ended.
@@ -45,7 +47,12 @@ async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
     signal::cancel_on_signal(stop.clone())?;
     let mut report = Report::default();
     let measured = match &cli.command {
-        Command::All { journeys, driver } => all(driver, *journeys, &mut report, stop).await,
+        Command::All { journeys, driver, apiserver } => {
+            all(driver, *journeys, apiserver, &mut report, stop).await
+        }
+        Command::Apiserver { program, apiserver } => {
+            apiserver::measure(&found(program)?, apiserver, &mut report, stop).await
+        }
         Command::Driver(driver) => driver::measure(driver, &mut report, stop).await,
     };
     // What was measured before a failure took its time, too.
@@ -59,12 +66,17 @@ async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
 async fn all(
     args: &DriverArgs,
     journeys: usize,
+    apiserver: &ApiserverArgs,
     report: &mut Report,
     stop: &CancellationToken,
 ) -> Result<()> {
-    let program = args.program.as_ref().context("name the bowline program")?;
-    let program = program.canonicalize().with_context(|| format!("find `{}`", program.display()))?;
+    let program = found(args.program.as_ref().context("name the bowline program")?)?;
     startup::measure(&program, report, stop).await?;
     journeys::measure(&program, journeys, report, stop).await?;
+    apiserver::measure(&program, apiserver, report, stop).await?;
     driver::measure(args, report, stop).await
+}
+
+fn found(program: &Path) -> Result<PathBuf> {
+    program.canonicalize().with_context(|| format!("find `{}`", program.display()))
 }

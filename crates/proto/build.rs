@@ -4,13 +4,13 @@ use std::error::Error;
 
 use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
 
-const FILES: [&str; 2] = ["csi.proto", "pluginregistration.proto"];
+const FILES: [&str; 3] = ["csi.proto", "etcd.proto", "pluginregistration.proto"];
 const DIR: &str = "proto";
 
 /// Maps that are safe to print. Every other map may carry a secret.
 const PUBLIC_MAPS: [&str; 2] = ["manifest", "segments"];
-/// Fields that are not maps and still may carry a secret.
-const SECRET_FIELDS: [&str; 1] = ["mount_flags"];
+/// Fields that are not maps and still may carry a secret; `value` is what etcd keeps, Secrets included.
+const SECRET_FIELDS: [&str; 2] = ["mount_flags", "value"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -24,6 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         // What a service does not implement is UNIMPLEMENTED, as the specification wants it.
         .generate_default_stubs(true)
         .btree_map(".")
+        // Objects are passed on from the connection's buffer without a copy.
+        .bytes(".etcdserverpb")
         .skip_debug(secret_messages(&fds))
         .compile_fds(fds)?;
     Ok(())

@@ -2,10 +2,13 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
+pub mod apiserver;
 pub mod cluster;
+pub mod control_plane;
 pub mod ginkgo;
 pub mod machine;
 pub mod objects;
+pub mod peers;
 
 pub use cluster::Cluster;
 

@@ -41,6 +41,9 @@ pub const MOUNT_OPTIONS_BETA: &str = "volume.beta.kubernetes.io/mount-options";
 /// On a token secret: the account it belongs to.
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
+/// On any object: what client-side apply sent last.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// In `spec.finalizers` of a namespace: its content is still there.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Keeps an object until its dependents have lost their references to it.
@@ -51,6 +54,8 @@ pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Keeps a volume while it is bound.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Keeps an attributes class while volumes and claims name it.
+pub const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// Keeps a volume object until the backend volume is deleted.
 pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.
@@ -143,3 +148,19 @@ pub const VOLUME_NAME_PARAMETER: &str = "csi.storage.k8s.io/pv/name";
 pub const MIGRATED_PLUGIN_NAMES: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume";
 /// Namespace of the leases by which nodes show that they live.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// On any object: what it is for, for people.
+pub const DESCRIPTION: &str = "kubernetes.io/description";
+/// On a pod: the kubelet's picture of one that it runs on its own account.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// On a default role or binding: `false` keeps the server from repairing it.
+pub const RBAC_AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+/// What is known of a user beside name and groups: the credential, and for service accounts the pod and its node.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+pub const CREDENTIAL_POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+pub const CREDENTIAL_POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+pub const CREDENTIAL_NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+pub const CREDENTIAL_NODE_UID: &str = "authentication.kubernetes.io/node-uid";
+/// In an audit event: whether a request was allowed, and why.
+pub const AUDIT_DECISION: &str = "authorization.k8s.io/decision";
+pub const AUDIT_REASON: &str = "authorization.k8s.io/reason";

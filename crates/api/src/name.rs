@@ -35,7 +35,7 @@ fn name_shape(text: &str) -> bool {
 pub fn subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > SUBDOMAIN_MAX {
-        errors.push(format!("must be no more than {SUBDOMAIN_MAX} characters"));
+        errors.push(format!("must be no more than {SUBDOMAIN_MAX} bytes"));
     }
     if !text.split('.').all(label_shape) {
         errors.push(SUBDOMAIN_TEXT.into());
@@ -47,7 +47,7 @@ pub fn subdomain_errors(text: &str) -> Vec<String> {
 pub fn label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_MAX {
-        errors.push(format!("must be no more than {LABEL_MAX} characters"));
+        errors.push(format!("must be no more than {LABEL_MAX} bytes"));
     }
     if !label_shape(text) {
         errors.push(LABEL_TEXT.into());
@@ -70,14 +70,14 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".into());
     } else if name.len() > LABEL_MAX {
-        errors.push(format!("name part must be no more than {LABEL_MAX} characters"));
+        errors.push(format!("name part must be no more than {LABEL_MAX} bytes"));
     }
     if !name_shape(name) {
         errors.push(QUALIFIED_TEXT.into());
@@ -89,7 +89,7 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
 pub fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_MAX {
-        errors.push(format!("must be no more than {LABEL_MAX} characters"));
+        errors.push(format!("must be no more than {LABEL_MAX} bytes"));
     }
     if !text.is_empty() && !name_shape(text) {
         errors.push(VALUE_TEXT.into());
@@ -113,6 +113,17 @@ pub fn config_key_errors(text: &str) -> Vec<String> {
         _ => {}
     }
     errors
+}
+
+/// What is wrong with a name that has to fit into a URL and nothing else, as those of roles.
+pub fn path_segment_errors(text: &str) -> Vec<String> {
+    match text {
+        "." | ".." => vec![format!("may not be '{text}'")],
+        _ => {
+            let found = ["/", "%"].into_iter().filter(|part| text.contains(part));
+            found.map(|part| format!("may not contain '{part}'")).collect()
+        }
+    }
 }
 
 /// Upstream's rule for lease names and finalizers: anything but letters, digits and dashes becomes a dash.

@@ -13,7 +13,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::auth::User;
+use crate::auth::{Access, User};
 use crate::status::Status;
 
 /// What a client wants to do.
@@ -59,6 +59,10 @@ pub trait Lister {
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
     /// All objects of a kind in order of namespace and name.
     fn list(&self, group: &str, plural: &str) -> Vec<Value>;
+    /// What else the user of a request may do.
+    fn access(&self) -> Option<&Access> {
+        None
+    }
 }
 
 /// One admission plugin.

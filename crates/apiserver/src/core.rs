@@ -7,25 +7,51 @@ use bowline_host::{Clock, Random};
 use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
+use crate::auth::Access;
+use crate::discovery::Documents;
+use crate::metrics::Metrics;
 use crate::proxy::NodeProxy;
-use crate::registry::Registry;
+use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
-use crate::store::Store;
+use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
 
 /// The store, the kinds and the two doors to the outside that verbs need.
 pub struct Core {
     pub store: Store,
     /// Replaced as a whole when kinds come or go, so that a request sees one set of kinds throughout.
     registry: RwLock<Arc<Registry>>,
+    pub access: Access,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// What was asked for and is kept.
+    pub openapi: Documents,
+    pub metrics: Arc<Metrics>,
     node_proxy: OnceLock<NodeProxy>,
 }
 
 impl Core {
-    pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        let registry = RwLock::new(Arc::new(registry));
-        Self { store, registry, clock, random, node_proxy: OnceLock::new() }
+    pub fn new(
+        store: Store,
+        registry: Registry,
+        access: Access,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::new(clock.now()));
+        let counted = metrics.clone();
+        store.observe_writes(move |operation, resource, took, ok| {
+            counted.wrote(operation, resource, took, ok);
+        });
+        Self {
+            store,
+            registry: RwLock::new(Arc::new(registry)),
+            access,
+            clock,
+            random,
+            openapi: Documents::default(),
+            metrics,
+            node_proxy: OnceLock::new(),
+        }
     }
 
     /// The way to kubelets, if this server was given one.
@@ -43,6 +69,43 @@ impl Core {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// One object as a kind sees it.
+    pub fn object(&self, kind: &dyn Kind, key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.store.get(&kind.info().table, key).map(|stored| seen(kind, &stored))
+    }
+
+    /// A stretch of a list as a kind sees it; see [`Store::page`].
+    pub fn page(
+        &self,
+        kind: &dyn Kind,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+        at: Option<u64>,
+        max: usize,
+    ) -> Result<Page, Gone> {
+        let mut page = self.store.page(&kind.info().table, namespace, after, at, max)?;
+        if kind.view().is_some() {
+            page.objects = page.objects.iter().map(|stored| seen(kind, stored)).collect();
+        }
+        Ok(page)
+    }
+
+    /// Writes an object in a kind's form; the answer is in the kind's form, too.
+    pub async fn write(&self, kind: &dyn Kind, mut write: Write) -> Result<Arc<Stored>, WriteError> {
+        write.change = match write.change {
+            Change::Put(object) => Change::Put(kind.to_stored(object)),
+            Change::Delete => Change::Delete,
+        };
+        self.store.write(write).await.map(|stored| seen(kind, &stored))
+    }
+
+    /// Whether an object that a kind sees unchanged would be stored differently today: by an older version of
+    /// its definition it was.
+    pub fn is_outdated(&self, kind: &dyn Kind, key: &ObjectKey, object: &Value) -> bool {
+        let stored = || self.store.get(&kind.info().table, key);
+        kind.view().is_some() && stored().is_some_and(|old| old.value() != kind.to_stored(object.clone()))
+    }
+
     /// Lets every plugin change or refuse an object, in order of registration.
     pub fn admit(&self, request: &AdmissionRequest<'_>, object: &mut Value) -> Result<(), Status> {
         self.registry().admission().iter().try_for_each(|plugin| plugin.admit(request, object, self))
@@ -55,6 +118,10 @@ impl Core {
 }
 
 impl Lister for Core {
+    fn access(&self) -> Option<&Access> {
+        Some(&self.access)
+    }
+
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let table = Resource { group, plural }.to_string();
         self.store.get(&table, &ObjectKey::new(namespace, name)).map(|object| object.value())

@@ -103,9 +103,27 @@ impl Invalid {
 /// Strings quoted, numbers bare, everything else as JSON.
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => quoted(text),
         other => other.to_string(),
     }
+}
+
+/// As Go quotes text.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            control if control.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(control))),
+            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl fmt::Display for Invalid {

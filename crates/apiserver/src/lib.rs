@@ -8,17 +8,18 @@
 //! certificates from [`certs::Authority`] and a kubeconfig from [`kubeconfig::write_kubeconfig`].
 
 pub mod admission;
-mod anybody;
 mod apply;
 pub mod auth;
 pub mod certs;
 mod core;
 mod discovery;
+pub mod exchange;
 pub mod field;
 mod http;
 pub mod kinds;
 pub mod kubeconfig;
 mod metadata;
+mod metrics;
 mod output;
 mod patch;
 mod protobuf;

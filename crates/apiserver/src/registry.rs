@@ -2,9 +2,8 @@
 
 mod erased;
 mod info;
-mod unknown;
+mod view;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::admission::Admission;
@@ -12,11 +11,13 @@ use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};
 pub use info::{KindInfo, KindNames, Scale, Subresource, Text, VERBS};
+pub use view::{ViewKey, seen};
 
 /// All kinds, by group, version and plural, in that order; later also in discovery.
 #[derive(Default, Clone)]
 pub struct Registry {
-    kinds: BTreeMap<(String, String, String), Arc<dyn Kind>>,
+    /// In order of their keys.
+    kinds: Vec<Arc<dyn Kind>>,
     admission: Vec<Arc<dyn Admission>>,
 }
 
@@ -32,9 +33,14 @@ impl Registry {
 
     /// Adds a kind. A second registration of the same plural replaces the first.
     pub fn add_kind(&mut self, kind: Arc<dyn Kind>) {
-        let info = kind.info();
-        let key = (info.group.to_string(), info.version.to_string(), info.names.plural.to_string());
-        self.kinds.insert(key, kind);
+        match self.position(key(&kind)) {
+            Ok(at) => self.kinds[at] = kind,
+            Err(at) => self.kinds.insert(at, kind),
+        }
+    }
+
+    fn position(&self, wanted: (&str, &str, &str)) -> Result<usize, usize> {
+        self.kinds.binary_search_by(|kind| key(kind).cmp(&wanted))
     }
 
     /// Adds an admission plugin; plugins run in the order of registration.
@@ -43,12 +49,12 @@ impl Registry {
     }
 
     pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<dyn Kind>> {
-        self.kinds.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.position((group, version, plural)).ok().map(|at| &self.kinds[at])
     }
 
     /// In order of group, version and plural.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
-        self.kinds.values()
+        self.kinds.iter()
     }
 
     pub fn admission(&self) -> &[Arc<dyn Admission>] {
@@ -58,12 +64,20 @@ impl Registry {
     /// Group and version pairs, each once, the core group first.
     pub fn group_versions(&self) -> Vec<(&str, &str)> {
         let mut all: Vec<(&str, &str)> =
-            self.kinds.keys().map(|(group, version, _)| (group.as_str(), version.as_str())).collect();
+            self.kinds.iter().map(|kind| (&*kind.info().group, &*kind.info().version)).collect();
         all.dedup();
         all
     }
 
     pub fn has_group_version(&self, group: &str, version: &str) -> bool {
-        self.group_versions().contains(&(group, version))
+        // An empty plural would stand before all others.
+        let first = self.position((group, version, "")).unwrap_or_else(|at| at);
+        self.kinds.get(first).is_some_and(|kind| (key(kind).0, key(kind).1) == (group, version))
     }
+}
+
+/// Group, version and plural.
+fn key(kind: &Arc<dyn Kind>) -> (&str, &str, &str) {
+    let info = kind.info();
+    (&info.group, &info.version, &info.names.plural)
 }

@@ -1,25 +1,30 @@
 //! The API server as a `tower` service: the same for connections and for callers in this process.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bowline_host::{Clock, Random};
+use bowline_host::{Clock, Disk, Random};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use hyper::upgrade::OnUpgrade;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::User;
+use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::discovery;
+use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
+use crate::kinds::priorityclass::system_classes;
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
@@ -37,8 +42,8 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 /// A request without this comes from inside the process and is trusted.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Whether it showed a client certificate of our authority.
-    pub authenticated: bool,
+    pub identity: Identity,
+    pub address: Option<SocketAddr>,
     /// Ends its watches.
     pub closing: CancellationToken,
 }
@@ -51,7 +56,19 @@ pub struct Server {
 
 impl Server {
     pub fn new(store: Store, registry: Registry, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { core: Arc::new(Core::new(store, registry, clock, random)) }
+        Self::guarded(store, registry, clock, random, Settings::default())
+    }
+
+    /// The same with other ideas of who may do what.
+    pub fn guarded(
+        store: Store,
+        registry: Registry,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        settings: Settings,
+    ) -> Self {
+        let access = Access::new(settings, &store);
+        Self { core: Arc::new(Core::new(store, registry, access, clock, random)) }
     }
 
     /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
@@ -64,12 +81,37 @@ impl Server {
             });
             verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
         }
+        rbac::bootstrap(&self.core).await?;
+        if let Some(kind) = self.core.registry().kind("scheduling.k8s.io", "v1", "priorityclasses") {
+            for class in system_classes() {
+                verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
+            }
+        }
         verbs::resume(&self.core).await
     }
 
     /// Lets this server ask kubelets for what only they know.
     pub fn set_node_proxy(&self, proxy: NodeProxy) {
         self.core.set_node_proxy(proxy);
+    }
+
+    /// Keeps roles that are made of others up to date, until `stop`.
+    pub async fn follow_aggregation(&self, stop: CancellationToken) {
+        rbac::follow_aggregation(&self.core, stop).await;
+    }
+
+    /// Tells other servers in the cluster whose client certificates they may believe.
+    pub async fn publish_client_authorities(&self, pem: &str) -> Result<(), Status> {
+        extension::publish(&self.core, pem).await
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.core.clock.now()
+    }
+
+    /// Lets `/metrics` tell of memory, time and files of this process.
+    pub fn read_process_through(&self, disk: Arc<dyn Disk>) {
+        self.core.metrics.read_process_through(disk);
     }
 
     pub fn store(&self) -> &Store {
@@ -82,36 +124,45 @@ impl Server {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let answer = self.answer(request).await;
-        answer.unwrap_or_else(|status| output::status(&status))
+        let (head, body) = request.into_parts();
+        let exchange = Exchange::begin(&self.core, &head);
+        let access = &self.core.access;
+        let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
+        let admitted = access.admit(&head, self.core.clock.now());
+        if let Some(audited) = &mut audited {
+            audited.received(admitted.as_ref()).await;
+        }
+        let answer = match admitted {
+            Ok(admitted) => exchange.in_time(self.answer(head, body, admitted.user)).await,
+            Err(refused) => Err(refused.status),
+        };
+        let failure = answer.as_ref().err().cloned();
+        let response = exchange.finish(answer.unwrap_or_else(|status| output::status(&status)));
+        match audited {
+            None => response,
+            Some(audited) => audited.answered(response, failure.as_ref()).await,
+        }
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, mut head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (mut head, body) = request.into_parts();
         let upgrade = head.extensions.remove::<OnUpgrade>();
-        let peer = head.extensions.get::<Peer>();
-        if peer.is_some_and(|peer| !peer.authenticated) {
-            // There are no tokens here, so one that is shown is wrong, and wrong everywhere.
-            let wrong = head.headers.contains_key(AUTHORIZATION);
-            if wrong || !discovery::is_public(head.uri.path()) {
-                return Err(Status::unauthorized());
-            }
-        }
-        let closing = peer.map(|peer| peer.closing.clone()).unwrap_or_default();
+        let closing = head.extensions.get::<Peer>().map(|peer| peer.closing.clone()).unwrap_or_default();
         let registry = self.core.registry();
         let resource = match path::parse(head.uri.path()) {
             Path::Resource(resource) => resource,
             other => {
-                let accept = header(&head.headers, ACCEPT);
-                return discovery::run(&registry, &head.method, &other, accept.unwrap_or_default());
+                if let Some(document) = token::document(&self.core.access, &head.method, &other) {
+                    return Ok(document);
+                }
+                return discovery::run(&self.core, &registry, &head, &other).await;
             }
         };
         if !registry.has_group_version(&resource.group, &resource.version) {
-            return Ok(discovery::not_found());
+            return discovery::missing(&registry, &Path::Resource(resource));
         }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
@@ -134,7 +185,7 @@ impl Server {
             encoding,
             content_type,
             body,
-            user: Arc::new(User::server()),
+            user,
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };

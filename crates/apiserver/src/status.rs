@@ -84,6 +84,11 @@ impl Status {
         Self::conflict(resource, name, WHY)
     }
 
+    /// Fields of an apply belong to others.
+    pub fn apply_conflict(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
     pub fn forbidden(resource: Resource<'_>, name: &str, why: &str) -> Self {
         let message = match (resource.plural, name) {
             ("", _) => format!("forbidden: {why}"),
@@ -148,6 +153,18 @@ impl Status {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// What upstream's router says before anything looks at the request.
+    pub fn no_representation(served: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The request took longer than it may.
+    pub fn timed_out() -> Self {
+        const TEXT: &str = "Timeout: request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", TEXT)
+    }
+
     pub fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
@@ -203,6 +220,15 @@ impl Status {
         self.code < 400
     }
 
+    /// Upstream makes these by hand and without details, where others have empty ones.
+    fn is_terse(&self) -> bool {
+        match self.reason {
+            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge" => true,
+            "NotAcceptable" => !self.message.starts_with("406"),
+            _ => false,
+        }
+    }
+
     /// The object of the wire.
     pub fn to_json(&self) -> Value {
         let mut out = json!({
@@ -218,8 +244,7 @@ impl Status {
             out["reason"] = self.reason.into();
         }
         let details = self.details.to_json();
-        // Upstream leaves out what it has nothing to put into, in these two cases.
-        if !matches!(self.reason, "" | "BadRequest") || details != json!({}) {
+        if !self.is_terse() || details != json!({}) {
             out["details"] = details;
         }
         if !self.is_success() {
@@ -261,5 +286,6 @@ impl Cause {
     }
 }
 
+mod store;
 #[cfg(test)]
 mod tests;

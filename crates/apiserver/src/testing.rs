@@ -1,5 +1,6 @@
 //! Small kinds, a fixed clock and a seeded generator for tests of what knows no kind.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,12 +13,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use crate::auth::{Holder, Identity, MASTERS, User};
 use crate::field::Invalid;
 use crate::http::body::Body;
 use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules, column};
 use crate::registry::{Registry, Subresource};
-use crate::server::Server;
+use crate::server::{Peer, Server};
 use crate::store::Store;
 
 const COLUMNS: &[Column] = &[column::name("Name", "")];
@@ -161,7 +164,19 @@ pub async fn server() -> Server {
 }
 
 pub async fn server_on(store: Store) -> Server {
-    let server = Server::new(store, registry(), clock(), random());
+    server_with(store, registry()).await
+}
+
+/// A server with the kinds and plugins of the real one.
+pub async fn real_server(store: Store) -> Server {
+    let mut registry = Registry::new();
+    crate::kinds::register::register(&mut registry);
+    crate::kinds::register::register_admission(&mut registry);
+    server_with(store, registry).await
+}
+
+async fn server_with(store: Store, registry: Registry) -> Server {
+    let server = Server::new(store, registry, clock(), random());
     server.bootstrap().await.unwrap();
     server
 }
@@ -214,6 +229,31 @@ pub async fn send(
         body: serde_json::from_slice(&body).unwrap_or_else(|_| text()),
         bytes: body.clone(),
     }
+}
+
+/// Somebody at a connection who may do everything.
+pub fn masters_at(address: Option<SocketAddr>) -> Peer {
+    let user = User { name: "admin".into(), groups: vec![MASTERS.into()], ..User::default() };
+    let until = TestClock.now() + jiff::SignedDuration::from_hours(24);
+    let identity = Identity::Certificate(Arc::new(Holder { user: Arc::new(user), until }));
+    Peer { identity, address, closing: CancellationToken::new() }
+}
+
+/// A request as it comes over a connection, and the whole answer.
+pub async fn from_outside(
+    server: &Server,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> (http::response::Parts, Bytes) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Full::new(Bytes::new())).unwrap();
+    request.extensions_mut().insert(masters_at(None));
+    let (head, body) = server.handle(request).await.into_parts();
+    (head, body.collect().await.unwrap().to_bytes())
 }
 
 const JSON: &str = "application/json";

@@ -1,22 +1,29 @@
 //! Connections: TLS with optional client certificates, HTTP/1.1 and HTTP/2 on one port.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use jiff::Timestamp;
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::anybody::Anybody;
+use crate::auth::{Identity, holder};
 use crate::certs::{Authority, Credentials};
 use crate::server::{Peer, Server};
 
@@ -41,80 +48,42 @@ pub enum TlsError {
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
+/// How connections are made, and whose client certificates are believed.
+pub struct Config {
+    server: Arc<ServerConfig>,
+    clients: Arc<dyn ClientCertVerifier>,
+}
+
 /// Trusts client certificates of the authority; clients without one come in as nobody.
-pub fn config(authority: &Authority, server: &Credentials) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn config(authority: &Authority, server: &Credentials) -> Result<Config, TlsError> {
+    config_trusting(&[authority.certificate()], server)
+}
+
+/// The same with any number of authorities, each PEM with one certificate or more.
+pub fn config_trusting(authorities: &[&str], server: &Credentials) -> Result<Config, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let roots = Arc::new(trusting(authority.certificate())?);
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
+    let mut roots = RootCertStore::empty();
+    for pem in authorities {
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            roots.add(certificate?)?;
+        }
+    }
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .allow_unauthenticated()
         .build()?;
-    let (chain, key) = identity(server)?;
+    let chain = vec![CertificateDer::from_pem_slice(server.certificate.as_bytes())?];
+    let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes())?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
+        .with_client_cert_verifier(Arc::new(Lenient(clients.clone())))
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
-/// Serves only clients with a certificate of the authority: a kubelet's own server.
-pub fn config_for_clients(
-    authority: &Authority,
-    server: &Credentials,
-) -> Result<Arc<ServerConfig>, TlsError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let roots = Arc::new(trusting(authority.certificate())?);
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build()?;
-    let (chain, key) = identity(server)?;
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
-    Ok(Arc::new(config))
-}
-
-/// How this server calls kubelets: whom it believes, and how it shows who it is.
-///
-/// Without an authority any kubelet is believed, as upstream does without `--kubelet-certificate-authority`.
-pub fn kubelet_client(
-    authority: Option<&str>,
-    client: Option<&Credentials>,
-) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let builder = match authority {
-        Some(authority) => builder.with_root_certificates(trusting(authority)?),
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider })),
-    };
-    let config = match client {
-        Some(client) => {
-            let (chain, key) = identity(client)?;
-            builder.with_client_auth_cert(chain, key)?
-        }
-        None => builder.with_no_client_auth(),
-    };
-    Ok(Arc::new(config))
-}
-
-fn trusting(authority: &str) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.as_bytes())?)?;
-    Ok(roots)
-}
-
-fn identity(own: &Credentials) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-    let chain = vec![CertificateDer::from_pem_slice(own.certificate.as_bytes())?];
-    Ok((chain, PrivateKeyDer::from_pem_slice(own.key.as_bytes())?))
+    Ok(Config { server: Arc::new(config), clients })
 }
 
 /// Serves until `shutdown`, then lets open requests finish; watches end at once.
-pub async fn serve(
-    listener: TcpListener,
-    server: Server,
-    config: Arc<ServerConfig>,
-    shutdown: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdown: CancellationToken) {
+    let Config { server: config, clients } = config;
     let acceptor = TlsAcceptor::from(config);
     let connections = TaskTracker::new();
     loop {
@@ -124,9 +93,10 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 let (acceptor, server, shutdown) = (acceptor.clone(), server.clone(), shutdown.clone());
-                connections.spawn(connection(stream, acceptor, server, shutdown));
+                let clients = clients.clone();
+                connections.spawn(connection(stream, address, acceptor, clients, server, shutdown));
             }
             Err(error) => {
                 tracing::warn!(%error, "accept a connection");
@@ -140,7 +110,14 @@ pub async fn serve(
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, shutdown: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    clients: Arc<dyn ClientCertVerifier>,
+    server: Server,
+    shutdown: CancellationToken,
+) {
     // Small answers must not wait for each other.
     let _ = stream.set_nodelay(true);
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
@@ -148,9 +125,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, sh
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
-    // The verifier let only certificates of our authority through.
-    let authenticated = stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
-    let peer = Peer { authenticated, closing: shutdown.clone() };
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let identity = identity(chain, clients.as_ref(), server.now());
+    let peer = Peer { identity, address: Some(address), closing: shutdown.clone() };
     let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
         request
@@ -176,5 +153,66 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: Server, sh
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Who a connection belongs to, judged once: only the end of a certificate is looked at again with each request.
+fn identity(chain: &[CertificateDer<'_>], clients: &dyn ClientCertVerifier, now: Timestamp) -> Identity {
+    let Some((own, between)) = chain.split_first() else { return Identity::Nobody };
+    let now = UnixTime::since_unix_epoch(now.as_duration().unsigned_abs());
+    match (clients.verify_client_cert(own, between, now), holder(own)) {
+        (Err(error), _) => {
+            tracing::debug!(%error, "a client certificate is not trusted");
+            Identity::Untrusted
+        }
+        // A certificate without a name is nobody's.
+        (Ok(_), None) => Identity::Nobody,
+        (Ok(_), Some(holder)) => Identity::Certificate(Arc::new(holder)),
+    }
+}
+
+/// Lets any certificate through the handshake, as upstream does: whoever shows a wrong one is told so with a 401, not
+/// with a broken connection. That the client has the key is still proven.
+#[derive(Debug)]
+struct Lenient(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Lenient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _between: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, own, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, own, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }

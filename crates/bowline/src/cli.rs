@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::apiserver::KubeApiserver;
 use crate::demo::Demo;
 use crate::drivers::Driver;
+use crate::store::StoreCommand;
 use crate::up::Up;
 
 const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one process";
@@ -29,6 +30,8 @@ pub enum Command {
     KubeApiserver(KubeApiserver),
     #[command(subcommand)]
     Driver(Driver),
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Supervises one container; started by the kubelet role
     #[command(hide = true)]
     ContainerShim {

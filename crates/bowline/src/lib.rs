@@ -5,6 +5,7 @@ pub mod cli;
 pub mod demo;
 pub mod drivers;
 pub mod logging;
+pub mod store;
 pub mod terminal;
 pub mod up;
 
@@ -27,6 +28,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Demo(demo) => demo.run().await,
             Command::KubeApiserver(server) => server.run().await,
             Command::Driver(driver) => driver.run().await,
+            Command::Store(store) => store.run().await,
             Command::ContainerShim { .. }
             | Command::ContainerInit { .. }
             | Command::ContainerExec { .. }

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod failpoint;
 pub mod fake;
 pub mod kernel;
+pub mod metrics;
 pub mod net;
 pub mod random;
 pub mod real;

@@ -1,11 +1,12 @@
 //! `Debug` for messages that may carry secrets: the listed fields are printed, the rest is `..`.
 //!
-//! `build.rs` removes the derived `Debug` from every message with a secrets, context or parameter map
-//! and from mount flags, so a message missing here cannot be formatted at all.
+//! `build.rs` removes the derived `Debug` from every message with a secrets, context or parameter map,
+//! with mount flags or with a value of etcd, so a message missing here cannot be formatted at all.
 
 use std::fmt;
 
 use crate::csi::v1 as csi;
+use crate::etcd;
 
 macro_rules! print_only {
     ($($message:path { $($field:ident),* })*) => {$(
@@ -48,4 +49,6 @@ print_only! {
     csi::NodeStageVolumeRequest { volume_id, staging_target_path }
     csi::NodePublishVolumeRequest { volume_id, target_path, readonly }
     csi::NodeExpandVolumeRequest { volume_id, volume_path, capacity_range }
+    etcd::KeyValue { key, create_revision, mod_revision, version, lease }
+    etcd::PutRequest { key, lease }
 }

@@ -11,7 +11,7 @@ use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
 use crate::{
     attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
-    persistentvolume, pvcprotection, pvprotection, scheduler,
+    persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler, serviceaccount,
 };
 
 /// What the roles need to know of their surroundings.
@@ -25,6 +25,9 @@ pub struct Settings {
     pub hidden: Vec<PathBuf>,
     /// Where the kubelet answers the API server, if it does.
     pub kubelet: Option<Serving>,
+    /// The certificate of the API server's authority, PEM. With it, every namespace gets what pods need to talk to the
+    /// server: an account and this certificate.
+    pub root_ca: Option<String>,
 }
 
 /// A driver that serves on a socket of its own.
@@ -54,6 +57,10 @@ impl Embedded {
         crew.run(pvcprotection::run(ports.clone()));
         crew.run(scheduler::run(ports.clone()));
         crew.run(garbagecollector::run(ports.clone()));
+        if let Some(root) = settings.root_ca.clone() {
+            crew.run(serviceaccount::run(ports.clone()));
+            crew.run(rootcacertpublisher::run(ports.clone(), root));
+        }
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }

@@ -19,7 +19,9 @@ pub mod pluginmanager;
 pub mod pods;
 pub mod pvcprotection;
 pub mod pvprotection;
+pub mod rootcacertpublisher;
 pub mod scheduler;
+pub mod serviceaccount;
 pub mod volumemanager;
 
 use bowline_machinery::RunError;

@@ -73,6 +73,7 @@ impl World {
             drivers: vec![Driver { name: local::NAME.into(), socket, attaches: true }],
             hidden: Vec::new(),
             kubelet: None,
+            root_ca: None,
         };
         let roles = Embedded::start(&ports, settings);
         let roles =

@@ -40,6 +40,9 @@ var served = map[string][]string{
 	"events.k8s.io/v1":             {"Event"},
 	"discovery.k8s.io/v1":          {"EndpointSlice"},
 	"autoscaling/v1":               {"Scale"},
+	"autoscaling/v2":               {"HorizontalPodAutoscaler"},
+	"node.k8s.io/v1":               {"RuntimeClass"},
+	"resource.k8s.io/v1":           {"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"},
 	"authentication.k8s.io/v1":     {"TokenReview", "TokenRequest", "SelfSubjectReview"},
 	"authorization.k8s.io/v1":      {"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectRulesReview"},
 }
@@ -53,12 +56,16 @@ type field struct {
 	Inline bool `json:"inline,omitempty"`
 	// An empty value is left out of JSON.
 	OmitEmpty bool `json:"omitEmpty,omitempty"`
+	// An empty struct or time is left out as well.
+	OmitZero bool `json:"omitZero,omitempty"`
+	// What Go calls the type in its error messages, where the shape alone does not say it.
+	Go string `json:"go,omitempty"`
 	// Presence counts, even with an empty value.
 	Pointer bool `json:"pointer,omitempty"`
 	// Strategic merge patch.
 	Strategy string `json:"strategy,omitempty"`
 	MergeKey string `json:"mergeKey,omitempty"`
-	// Server-side apply: `set`, `map` with keys, or `atomic`.
+	// Server-side apply: `set`, `map` with keys, `atomic`, or `granular` where the type alone would be atomic.
 	Ownership string   `json:"ownership,omitempty"`
 	Keys      []string `json:"keys,omitempty"`
 }
@@ -193,6 +200,8 @@ func walk(t reflect.Type, rules apply, types map[string][]field) string {
 			Type:      describe(goField.Type, rules, types),
 			Inline:    strings.Contains(options, "inline"),
 			OmitEmpty: strings.Contains(options, "omitempty"),
+			OmitZero:  strings.Contains(options, "omitzero"),
+			Go:        namedScalar(goField.Type),
 			Pointer:   goField.Type.Kind() == reflect.Pointer,
 			Strategy:  goField.Tag.Get("patchStrategy"),
 			MergeKey:  goField.Tag.Get("patchMergeKey"),
@@ -204,6 +213,22 @@ func walk(t reflect.Type, rules apply, types map[string][]field) string {
 	}
 	types[name] = fields
 	return name
+}
+
+// The name of a type that is a text, a number, a list or a map underneath, e.g. `v1.PullPolicy`.
+func namedScalar(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice && t.Name() == "" {
+		if element := namedScalar(t.Elem()); element != "" {
+			return "[]" + element
+		}
+	}
+	if _, ok := special[t]; ok || t.Kind() == reflect.Struct || t.PkgPath() == "" {
+		return ""
+	}
+	return t.String()
 }
 
 // `bytes,1,opt,name=metadata`
@@ -263,6 +288,8 @@ func applySchema() apply {
 				rules.fields[t.Name+"/"+f.Name] = rule{"set", nil}
 			case f.Type.List != nil, f.Type.Map != nil && f.Type.Map.Relationship == "atomic", f.Type.Relationship == "atomic":
 				rules.fields[t.Name+"/"+f.Name] = rule{"atomic", nil}
+			case f.Type.Relationship == "separable":
+				rules.fields[t.Name+"/"+f.Name] = rule{"granular", nil}
 			}
 		}
 	}

@@ -7,7 +7,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("proto", &[]),
     ("host", &[]),
     ("machinery", &["api", "proto", "host"]),
-    ("apiserver", &["api", "host"]),
+    ("apiserver", &["api", "proto", "host"]),
     ("roles", &["api", "proto", "host", "machinery"]),
     ("drivers", &["proto", "host"]),
     ("sim", &["api", "proto", "host", "machinery", "apiserver", "roles", "drivers"]),

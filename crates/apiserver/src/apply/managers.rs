@@ -1,6 +1,8 @@
 //! `metadata.managedFields`: who set which field, and how.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use super::set::Set;
 
@@ -20,7 +22,7 @@ impl Operation {
 }
 
 /// Somebody who sets fields. The same name with another operation or subresource is somebody else.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Manager {
     pub name: String,
     pub operation: Operation,
@@ -28,114 +30,171 @@ pub struct Manager {
     pub subresource: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl PartialEq for Manager {
+    /// An applier stays the same when it moves to another version.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.operation, &self.subresource) == (&other.name, other.operation, &other.subresource)
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub manager: Manager,
-    pub time: String,
+    /// Upstream leaves it out of entries that changed nothing.
+    pub time: Option<String>,
     pub set: Set,
 }
 
 /// All managers of an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Managers(pub Vec<Entry>);
 
-/// More managers than this by update are folded into one.
+/// More managers than this by update are folded.
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 impl Managers {
-    /// Entries that are no sets are dropped: a broken record must not keep an object from being written.
-    pub fn read(object: &Value) -> Self {
-        let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-        Self(entries.filter_map(read_entry).collect())
+    /// From what is stored, which is what [`Managers::write`] wrote.
+    pub fn stored(record: Value) -> Self {
+        let Value::Array(entries) = record else { return Self::default() };
+        Self(entries.into_iter().filter_map(stored_entry).collect())
     }
 
-    /// Puts the record into the object, in upstream's order: by operation, time and name.
-    pub fn write(mut self, object: &mut Value) {
+    /// From a client. `None` if any of it is no record of fields.
+    pub fn client(record: &Value) -> Option<Self> {
+        let mut managers = Self::default();
+        for entry in record.as_array()? {
+            let entry = client_entry(entry)?;
+            // The last one counts of several by the same manager.
+            managers.0.retain(|known| known.manager != entry.manager);
+            managers.0.push(entry);
+        }
+        Some(managers)
+    }
+
+    /// The record, in upstream's order; `None` if there is nothing to say.
+    pub fn write(mut self) -> Option<Value> {
         self.0.retain(|entry| !entry.set.is_empty());
-        self.fold_old();
         self.0.sort_by(|a, b| {
-            let key = |e: &Entry| (e.manager.operation, e.time.clone(), e.manager.name.clone());
+            let key = |entry: &Entry| {
+                let Manager { name, operation, api_version, subresource } = &entry.manager;
+                (*operation, entry.time.clone(), name.clone(), api_version.clone(), subresource.clone())
+            };
             key(a).cmp(&key(b))
         });
-        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-        if self.0.is_empty() {
-            metadata.remove("managedFields");
-            return;
-        }
-        metadata.insert("managedFields".into(), self.0.iter().map(write_entry).collect());
+        (!self.0.is_empty()).then(|| self.0.into_iter().map(write_entry).collect())
     }
 
-    /// The oldest updaters beyond the limit become one, so that an object cannot grow without bound.
-    fn fold_old(&mut self) {
-        let updaters =
-            |all: &[Entry]| all.iter().filter(|e| e.manager.operation == Operation::Update).count();
-        if updaters(&self.0) <= UPDATERS_MAX {
+    /// The oldest updaters beyond the limit become one for each version, so that an object cannot grow without bound.
+    pub fn fold_old(&mut self) {
+        let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
+        let mut excess = self.0.iter().filter(|entry| is_updater(entry)).count().saturating_sub(UPDATERS_MAX);
+        if excess == 0 {
             return;
         }
-        self.0.sort_by(|a, b| a.time.cmp(&b.time));
-        let mut folded: Option<Entry> = None;
-        while updaters(&self.0) >= UPDATERS_MAX {
-            let Some(position) = self.0.iter().position(|e| e.manager.operation == Operation::Update) else {
-                break;
-            };
-            let old = self.0.remove(position);
-            let set = folded.take().map_or_else(Set::default, |entry| entry.set).union(&old.set);
-            let manager = Manager { name: ANCIENT.into(), subresource: String::new(), ..old.manager };
-            folded = Some(Entry { manager, time: old.time, set });
+        let (mut updaters, mut kept): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.0).into_iter().partition(is_updater);
+        updaters.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
+        // Where the first of each version stands among those that stay.
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        for entry in updaters {
+            let version = entry.manager.api_version.clone();
+            match first.get(&version) {
+                Some(position) if excess > 0 => {
+                    let bucket: &mut Entry = &mut kept[*position];
+                    ANCIENT.clone_into(&mut bucket.manager.name);
+                    bucket.manager.subresource.clear();
+                    bucket.set.add(&entry.set);
+                    bucket.time = entry.time;
+                    excess -= 1;
+                }
+                _ => {
+                    first.entry(version).or_insert(kept.len());
+                    kept.push(entry);
+                }
+            }
         }
-        self.0.extend(folded);
+        self.0 = kept;
     }
 
-    pub fn get(&self, manager: &Manager) -> Option<&Set> {
-        self.0.iter().find(|entry| entry.manager == *manager).map(|entry| &entry.set)
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, manager: &Manager) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.manager == *manager)
+    }
+
+    pub fn get_mut(&mut self, manager: &Manager) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.manager == *manager)
     }
 
     /// What anybody has set.
     pub fn union(&self) -> Set {
-        self.0.iter().fold(Set::default(), |all, entry| all.union(&entry.set))
-    }
-
-    /// Replaces a manager's fields; the time moves only when they change.
-    pub fn put(&mut self, manager: &Manager, set: Set, now: &str) {
-        match self.0.iter_mut().find(|entry| entry.manager == *manager) {
-            Some(entry) if entry.set == set => {}
-            Some(entry) => {
-                entry.set = set;
-                now.clone_into(&mut entry.time);
-            }
-            None => self.0.push(Entry { manager: manager.clone(), time: now.to_owned(), set }),
+        let mut all = Set::default();
+        for entry in &self.0 {
+            all.add(&entry.set);
         }
+        all
     }
 }
 
-fn read_entry(value: &Value) -> Option<Entry> {
-    let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let operation = match value["operation"].as_str()? {
+fn stored_entry(entry: Value) -> Option<Entry> {
+    let Value::Object(mut fields) = entry else { return None };
+    let manager = read_manager(&mut |field| match fields.remove(field) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    })?;
+    let time = fields.remove("time").and_then(|time| time.as_str().map(str::to_owned));
+    let set = Set::from_stored(fields.remove("fieldsV1").unwrap_or_default());
+    Some(Entry { manager, time, set })
+}
+
+fn client_entry(entry: &Value) -> Option<Entry> {
+    let mut text = |field: &str| entry[field].as_str().map(str::to_owned);
+    let manager = read_manager(&mut text).filter(|manager| !manager.api_version.is_empty())?;
+    if entry["fieldsType"] != "FieldsV1" {
+        return None;
+    }
+    let set = match &entry["fieldsV1"] {
+        Value::Null => Set::default(),
+        fields => Set::from_client(fields)?,
+    };
+    Some(Entry { manager, time: text("time"), set })
+}
+
+fn read_manager(text: &mut dyn FnMut(&str) -> Option<String>) -> Option<Manager> {
+    let operation = match text("operation")?.as_str() {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
         _ => return None,
     };
-    let manager = Manager {
-        name: text("manager"),
+    let mut plain = |field: &str| text(field).unwrap_or_default();
+    Some(Manager {
+        name: plain("manager"),
         operation,
-        api_version: text("apiVersion"),
-        subresource: text("subresource"),
-    };
-    Some(Entry { manager, time: text("time"), set: Set::from_json(&value["fieldsV1"])? })
+        api_version: plain("apiVersion"),
+        subresource: plain("subresource"),
+    })
 }
 
-fn write_entry(entry: &Entry) -> Value {
+fn write_entry(entry: Entry) -> Value {
     let mut out = Map::new();
     let mut put = |field: &str, value: Value| _ = out.insert(field.to_owned(), value);
-    put("manager", entry.manager.name.as_str().into());
-    put("operation", entry.manager.operation.word().into());
-    put("apiVersion", entry.manager.api_version.as_str().into());
-    put("time", entry.time.as_str().into());
+    let Manager { name, operation, api_version, subresource } = entry.manager;
+    if !name.is_empty() {
+        put("manager", name.into());
+    }
+    put("operation", operation.word().into());
+    put("apiVersion", api_version.into());
+    if let Some(time) = entry.time {
+        put("time", time.into());
+    }
     put("fieldsType", "FieldsV1".into());
-    put("fieldsV1", entry.set.to_json());
-    if !entry.manager.subresource.is_empty() {
-        put("subresource", json!(entry.manager.subresource));
+    put("fieldsV1", entry.set.into_json());
+    if !subresource.is_empty() {
+        put("subresource", subresource.into());
     }
     Value::Object(out)
 }

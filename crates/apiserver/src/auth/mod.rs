@@ -1,24 +1,33 @@
-//! Who sends a request.
+//! Who sends a request, and whether they may.
+//!
+//! Reading order: [`User`], `authenticate` (who), `attributes` (what is asked), `authorize` with `rbac` and `node`
+//! (whether), [`Access`] (all of it for one request). Requests from inside the process are trusted as
+//! [`User::server`] unless they carry a [`User`] in their extensions.
 
-use std::collections::BTreeMap;
+mod access;
+mod attributes;
+pub mod audit;
+mod authenticate;
+mod authorize;
+mod certificate;
+mod der;
+pub mod extension;
+mod follow;
+mod impersonate;
+pub mod node;
+pub mod rbac;
+pub mod review;
+mod static_tokens;
+pub mod token;
+mod user;
 
-/// In the group of those who may do everything.
-pub const MASTERS: &str = "system:masters";
-/// The server itself, and what runs in its process.
-const SERVER: &str = "system:apiserver";
+pub use access::{Access, Admitted, Refused, Settings};
+pub use attributes::{Attributes, ResourceAttributes};
+pub use authenticate::Identity;
+pub use authorize::{Authorizer, Decision, Mode};
+pub use certificate::{Holder, holder};
+pub use static_tokens::{StaticTokens, TokenFileError};
+pub use user::{MASTERS, User};
 
-/// Somebody who was recognised.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct User {
-    pub name: String,
-    pub uid: String,
-    pub groups: Vec<String>,
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl User {
-    /// The server itself: may do everything.
-    pub fn server() -> Self {
-        Self { name: SERVER.into(), groups: vec![MASTERS.into()], ..Self::default() }
-    }
-}
+#[cfg(test)]
+pub(crate) mod tests;

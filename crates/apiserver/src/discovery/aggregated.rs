@@ -1,14 +1,15 @@
 //! Aggregated discovery: all groups and resources in one document.
 
-use http::Response;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+use http::{HeaderMap, Response};
 use serde_json::{Value, json};
 
-use super::plain::names;
+use super::order::{groups as group_names, versions};
 use super::subresources;
 use crate::http::accept::MediaType;
 use crate::http::body::{Body, full};
-use crate::registry::{KindInfo, Registry};
+use crate::http::etag;
+use crate::registry::{Kind, Registry};
 
 /// Clients look at this to see whether they got what they asked for.
 const MEDIA_TYPE: HeaderValue =
@@ -20,15 +21,26 @@ pub fn is_asked_for(media: &MediaType<'_>) -> bool {
         && media.parameter("as") == "APIGroupDiscoveryList"
 }
 
-pub fn response(document: Value) -> Response<Body> {
-    let mut response = Response::new(full(document.to_string()));
-    response.headers_mut().insert(CONTENT_TYPE, MEDIA_TYPE);
+/// Clients keep it, and ask again with the tag they have.
+pub fn response(headers: &HeaderMap, document: &Value) -> Response<Body> {
+    let content = format!("{document}\n");
+    let hash = etag::hash(content.as_bytes());
+    let mut response = if etag::is_known(headers, &hash) {
+        etag::not_modified()
+    } else {
+        let mut response = Response::new(full(content));
+        response.headers_mut().insert(CONTENT_TYPE, MEDIA_TYPE);
+        response
+    };
+    response.headers_mut().insert(ETAG, etag::quoted(&hash));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
 /// The core group, or all the others.
 pub fn groups(registry: &Registry, core: bool) -> Value {
-    let names = if core { vec![""] } else { names(registry) };
+    let names = if core { vec![""] } else { group_names(registry) };
     let items: Vec<Value> = names.into_iter().map(|name| group(registry, name)).collect();
     json!({
         "kind": "APIGroupDiscoveryList",
@@ -39,14 +51,14 @@ pub fn groups(registry: &Registry, core: bool) -> Value {
 }
 
 fn group(registry: &Registry, group: &str) -> Value {
-    let all = registry.group_versions();
-    let versions: Vec<Value> = all
+    let versions: Vec<Value> = versions(registry, group)
         .into_iter()
-        .filter(|(name, _)| *name == group)
-        .map(|(_, version)| {
-            let infos = registry.kinds().map(|kind| kind.info());
-            let here = infos.filter(|info| info.group == group && info.version == version);
-            let resources: Vec<Value> = here.map(resource).collect();
+        .map(|version| {
+            let here = registry.kinds().filter(|kind| {
+                let info = kind.info();
+                info.group == group && info.version == version
+            });
+            let resources: Vec<Value> = here.map(|kind| resource(kind.as_ref())).collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();
@@ -54,20 +66,26 @@ fn group(registry: &Registry, group: &str) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn resource(info: &KindInfo) -> Value {
+/// Upstream names group and version only where they are not those of the document, but for kinds that clients define.
+fn response_kind(of: &dyn Kind, [group, version, kind]: [&str; 3]) -> Value {
+    let info = of.info();
+    if of.storage_version().is_none() && (group, version) == (&*info.group, &*info.version) {
+        return json!({"group": "", "version": "", "kind": kind});
+    }
+    json!({"group": group, "version": version, "kind": kind})
+}
+
+fn resource(kind: &dyn Kind) -> Value {
+    let info = kind.info();
     let subs: Vec<Value> = subresources(info)
         .into_iter()
-        .map(|(name, verbs, [group, version, kind])| {
-            json!({
-                "subresource": name,
-                "responseKind": {"group": group, "version": version, "kind": kind},
-                "verbs": verbs,
-            })
+        .map(|(name, verbs, of)| {
+            json!({"subresource": name, "responseKind": response_kind(kind, of), "verbs": verbs})
         })
         .collect();
     let mut out = json!({
         "resource": info.names.plural,
-        "responseKind": {"group": info.group, "version": info.version, "kind": info.kind},
+        "responseKind": response_kind(kind, [&info.group, &info.version, &info.kind]),
         "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.names.singular,
         "verbs": info.verbs,

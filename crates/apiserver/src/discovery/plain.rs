@@ -1,16 +1,22 @@
 //! Discovery, one document per level.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
+use super::order::{groups as group_names, versions};
 use super::subresources;
-use crate::registry::{KindInfo, Registry};
+use crate::registry::{Kind, Registry};
 
-pub fn core_versions() -> Value {
-    json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+/// `address` is where the client found this server.
+pub fn core_versions(address: &str) -> Value {
+    let server = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": address});
+    json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [server]})
 }
 
 pub fn groups(registry: &Registry) -> Value {
-    let groups: Vec<Value> = names(registry).iter().filter_map(|name| entry(registry, name)).collect();
+    let groups: Vec<Value> = group_names(registry).iter().filter_map(|name| entry(registry, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -25,38 +31,29 @@ pub fn resources(registry: &Registry, group: &str, version: &str) -> Option<Valu
     if !registry.has_group_version(group, version) {
         return None;
     }
-    let infos = registry.kinds().map(|kind| kind.info());
-    let here = infos.filter(|info| info.group == group && info.version == version);
-    let resources: Vec<Value> = here.flat_map(described).collect();
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": group_version,
-        "resources": resources,
-    }))
-}
-
-/// Named groups, each once.
-pub fn names(registry: &Registry) -> Vec<&str> {
-    let mut names: Vec<&str> = registry.group_versions().into_iter().map(|(group, _)| group).collect();
-    names.dedup();
-    names.retain(|name| !name.is_empty());
-    names
+    let here = registry.kinds().filter(|kind| kind.info().group == group && kind.info().version == version);
+    let resources: Vec<Value> = here.flat_map(|kind| described(kind.as_ref())).collect();
+    let mut out = json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources});
+    // The core group does not say what its list is, and never did.
+    if !group.is_empty() {
+        out["apiVersion"] = "v1".into();
+        out["groupVersion"] = format!("{group}/{version}").into();
+    }
+    Some(out)
 }
 
 fn entry(registry: &Registry, group: &str) -> Option<Value> {
-    let all = registry.group_versions();
-    let versions: Vec<Value> = all
-        .iter()
-        .filter(|(name, _)| *name == group && !group.is_empty())
-        .map(|(name, version)| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+    let versions: Vec<Value> = versions(registry, group)
+        .into_iter()
+        .filter(|_| !group.is_empty())
+        .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
         .collect();
     let preferred = versions.first()?.clone();
     Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
 }
 
-fn described(info: &KindInfo) -> Vec<Value> {
+fn described(kind: &dyn Kind) -> Vec<Value> {
+    let info = kind.info();
     let mut main = json!({
         "name": info.names.plural,
         "singularName": info.names.singular,
@@ -70,6 +67,9 @@ fn described(info: &KindInfo) -> Vec<Value> {
     if !info.names.categories.is_empty() {
         main["categories"] = json!(info.names.categories);
     }
+    if info.verbs.contains(&"list") {
+        main["storageVersionHash"] = storage_version_hash(kind).into();
+    }
     let subs = subresources(info).into_iter().map(|(name, verbs, [group, version, kind])| {
         let mut sub = json!({
             "name": format!("{}/{name}", info.names.plural),
@@ -78,11 +78,19 @@ fn described(info: &KindInfo) -> Vec<Value> {
             "kind": kind,
             "verbs": verbs,
         });
-        if kind != info.kind {
+        if (group, version) != (&*info.group, &*info.version) {
             sub["group"] = group.into();
             sub["version"] = version.into();
         }
         sub
     });
     std::iter::once(main).chain(subs).collect()
+}
+
+/// Changes when objects are stored in another version, so that whoever migrates them knows.
+fn storage_version_hash(kind: &dyn Kind) -> String {
+    let info = kind.info();
+    let version = kind.storage_version().unwrap_or(&info.version);
+    let digest = Sha256::digest(format!("{}/{version}/{}", info.group, info.kind));
+    STANDARD.encode(&digest[..8])
 }

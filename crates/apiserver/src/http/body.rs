@@ -1,28 +1,141 @@
 //! Bodies: requests are read whole up to a limit, answers are whole or streams.
 
+use std::any::Any;
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
-use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use futures::Stream;
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 
+use super::gzip::Packer;
 use crate::status::Status;
 
 /// Upstream's limit of a request.
 const BODY_MAX: usize = 3 << 20;
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub struct Body {
+    content: Content,
+    /// Dropped when the answer is sent, or nobody wants it any more.
+    held: Vec<Box<dyn Any + Send>>,
+}
+
+enum Content {
+    Whole(Bytes),
+    /// Made one after the other as they are sent; `left` is how many bytes are to come, if that is known.
+    Pieces {
+        next: Box<dyn Iterator<Item = Bytes> + Send>,
+        left: Option<usize>,
+    },
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
 
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).boxed_unsync()
+    Body { content: Content::Whole(bytes.into()), held: Vec::new() }
 }
 
 pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-    StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync()
+    Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new() }
+}
+
+/// `size` is how many bytes all pieces have together.
+pub fn pieces(size: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    Body { content: Content::Pieces { next: Box::new(pieces), left: Some(size) }, held: Vec::new() }
+}
+
+impl Body {
+    /// All of it, if it is there already.
+    pub fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Whole(bytes) => Some(bytes),
+            Content::Pieces { .. } | Content::Stream(_) => None,
+        }
+    }
+
+    /// Whether it goes on for as long as somebody listens.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.content, Content::Stream(_))
+    }
+
+    /// How many bytes are to come, if that is known.
+    pub fn size(&self) -> Option<usize> {
+        match &self.content {
+            Content::Whole(bytes) => Some(bytes.len()),
+            Content::Pieces { left, .. } => *left,
+            Content::Stream(_) => None,
+        }
+    }
+
+    /// The same content at once. Streams stay as they are.
+    pub fn gathered(self) -> Self {
+        match self.content {
+            Content::Pieces { next, .. } => {
+                let content = Content::Whole(next.collect::<Vec<Bytes>>().concat().into());
+                Self { content, held: self.held }
+            }
+            content => Self { content, held: self.held },
+        }
+    }
+
+    /// The same content compressed while it is sent. Streams stay as they are.
+    pub fn compressed(self) -> Self {
+        let next: Box<dyn Iterator<Item = Bytes> + Send> = match self.content {
+            Content::Whole(bytes) => Box::new(Packer::new(slices(bytes))),
+            Content::Pieces { next, .. } => Box::new(Packer::new(next)),
+            Content::Stream(_) => return self,
+        };
+        Self { content: Content::Pieces { next, left: None }, held: self.held }
+    }
+
+    /// Keeps something until the end of the body.
+    pub fn hold(&mut self, held: impl Any + Send) {
+        self.held.push(Box::new(held));
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut self.content {
+            Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes))),
+            Content::Pieces { next, left } => {
+                let piece = next.next();
+                let sent = piece.as_ref().map_or(0, Bytes::len);
+                *left = left.map(|left| left.saturating_sub(sent));
+                Poll::Ready(piece)
+            }
+            Content::Stream(chunks) => chunks.as_mut().poll_next(context),
+        };
+        if let Poll::Ready(None) = next {
+            self.held.clear();
+        }
+        next.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.size() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size().map(|size| SizeHint::with_exact(size as u64)).unwrap_or_default()
+    }
+}
+
+/// Parts that are compressed in a moment.
+fn slices(bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
+    const SLICE: usize = 64 << 10;
+    let starts = (0..bytes.len()).step_by(SLICE);
+    starts.map(move |start| bytes.slice(start..bytes.len().min(start + SLICE)))
 }
 
 /// Reads a request.

@@ -2,5 +2,10 @@
 
 pub mod accept;
 pub mod body;
+pub mod duration;
+pub mod etag;
+pub mod gzip;
+pub mod indent;
 pub mod path;
 pub mod query;
+pub mod yaml;

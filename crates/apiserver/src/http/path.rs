@@ -38,6 +38,9 @@ const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 pub fn parse(path: &str) -> Path {
     let trimmed = path.trim_matches('/');
+    if path.starts_with("//") {
+        return Path::Other(path.to_owned());
+    }
     let segments: Vec<String> = trimmed.split('/').map(decoded).collect();
     let all: Vec<&str> = segments.iter().map(String::as_str).collect();
     let other = || Path::Other(trimmed.to_owned());
@@ -57,6 +60,8 @@ pub fn parse(path: &str) -> Path {
 
 fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
     let (namespace, rest) = match rest {
+        // Upstream reads an empty namespace as all of them.
+        ["namespaces", "", inside @ ..] if !inside.is_empty() => (None, inside),
         ["namespaces", _] => (None, rest),
         ["namespaces", _, sub] if group.is_empty() && OF_NAMESPACES.contains(sub) => (None, rest),
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
@@ -68,6 +73,9 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
         [plural, name, sub] => (plural, Some(name), Some(sub)),
         _ => return None,
     };
+    if plural.is_empty() {
+        return None;
+    }
     let owned = |text: Option<&str>| text.map(str::to_owned);
     Some(ResourcePath {
         group: group.into(),
@@ -110,6 +118,9 @@ mod tests {
             ("/api/v1/namespaces/a/pods/b/status", r("", Some("a"), "pods/b/status")),
             ("/api/v1/persistentvolumes/b%20c", r("", None, "persistentvolumes/b c")),
             ("/apis/storage.k8s.io/v1/storageclasses", r("storage.k8s.io", None, "storageclasses")),
+            ("/api/v1/namespaces//pods", r("", None, "pods")),
+            ("/api/v1/pods/", r("", None, "pods")),
+            ("//api/v1/pods", Path::Other("//api/v1/pods".into())),
             ("/version", Path::Other("version".into())),
             ("/", Path::Other("".into())),
             ("/api/v1/a/b/c/d", Path::Other("api/v1/a/b/c/d".into())),

@@ -22,9 +22,9 @@ impl Query {
         self.pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// All values of a parameter.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    /// Every value of a parameter.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        self.pairs.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
     }
 
     pub fn has(&self, name: &str) -> bool {

@@ -6,6 +6,7 @@ mod claim_resize;
 mod default_class;
 mod default_tolerations;
 mod plugins;
+mod priority;
 mod service_account;
 mod storage_protection;
 
@@ -13,5 +14,6 @@ pub use claim_resize::resize_refusal;
 pub use default_class::set_default_class;
 pub use default_tolerations::tolerate_lost_nodes;
 pub use plugins::{ClaimResize, DefaultClass, DefaultTolerations, ServiceAccounts, StorageProtection};
+pub use priority::Priorities;
 pub use service_account::set_service_account;
-pub use storage_protection::{protect_claim, protect_volume};
+pub use storage_protection::{protect_attributes_class, protect_claim, protect_volume};

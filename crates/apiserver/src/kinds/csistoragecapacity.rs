@@ -20,12 +20,6 @@ impl Rules for CSIStorageCapacityRules {
         Names { plural: "csistoragecapacities", singular: "csistoragecapacity", short: &[], categories: &[] };
     const NAMESPACED: bool = true;
     const UNCONDITIONAL_UPDATE: bool = false;
-    const QUANTITIES: &'static [&'static str] = &["capacity", "maximumVolumeSize"];
-
-    fn default_fields(object: &mut CSIStorageCapacity) {
-        let amounts = [&mut object.capacity, &mut object.maximum_volume_size];
-        amounts.into_iter().flatten().for_each(quantities::canonicalize_one);
-    }
 
     fn validate(object: &CSIStorageCapacity) -> Vec<Invalid> {
         let topology = object.node_topology.as_ref();

@@ -11,7 +11,7 @@ use crate::field::Invalid;
 const WORD_MAX: usize = 128;
 const MESSAGE_MAX: usize = 1024;
 
-const COLUMNS: &[Column] = &[
+pub const COLUMNS: &[Column] = &[
     column::text("Last Seen", "Time since it last happened."),
     column::text("Type", "Normal or Warning."),
     column::text("Reason", "Why, in one word."),
@@ -47,21 +47,12 @@ impl Rules for EventRules {
     ];
 
     fn validate(event: &Event) -> Vec<Invalid> {
-        let mut errors = match event.event_time {
-            None => old_style_errors(event),
-            Some(_) => new_style_errors(event),
-        };
-        errors.extend(names::subdomain("namespace", event.namespace()));
-        errors
+        validate(event, "reportingComponent")
     }
 
     /// Names of events come from those of their objects and need no shape but that of one segment of a path.
     fn name_errors(name: &str) -> Vec<String> {
-        if matches!(name, "." | "..") {
-            return vec![format!("may not be '{name}'")];
-        }
-        let bad = ["/", "%"].into_iter().filter(|part| name.contains(part));
-        bad.map(|part| format!("may not contain '{part}'")).collect()
+        bowline_api::name::path_segment_errors(name)
     }
 
     fn columns() -> &'static [Column] {
@@ -107,6 +98,16 @@ impl Rules for EventRules {
     }
 }
 
+/// What holds for events of both APIs. They differ in what they call the reporting controller.
+pub fn validate(event: &Event, controller: &str) -> Vec<Invalid> {
+    let mut errors = match event.event_time {
+        None => old_style_errors(event),
+        Some(_) => new_style_errors(event, controller),
+    };
+    errors.extend(names::subdomain("namespace", event.namespace()));
+    errors
+}
+
 fn wrong_namespace(event: &Event) -> Invalid {
     let namespace = event.involved_object.namespace.as_deref().unwrap_or_default();
     Invalid::invalid("involvedObject.namespace", namespace, "does not match event.namespace")
@@ -123,7 +124,7 @@ fn old_style_errors(event: &Event) -> Vec<Invalid> {
 }
 
 /// An event with an `eventTime` comes from a client that also has to say who reports and what was done.
-fn new_style_errors(event: &Event) -> Vec<Invalid> {
+fn new_style_errors(event: &Event, controller: &str) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let homeless = event.involved_object.namespace.as_deref().unwrap_or_default().is_empty();
     if homeless && !matches!(event.namespace(), "default" | "kube-system") {
@@ -131,9 +132,9 @@ fn new_style_errors(event: &Event) -> Vec<Invalid> {
     }
     let component = event.reporting_component.as_deref().unwrap_or_default();
     if component.is_empty() {
-        errors.push(Invalid::required("reportingComponent", ""));
+        errors.push(Invalid::required(controller, ""));
     }
-    errors.extend(names::qualified("reportingComponent", component));
+    errors.extend(names::qualified(controller, component));
     let words = [
         ("reportingInstance", &event.reporting_instance),
         ("action", &event.action),

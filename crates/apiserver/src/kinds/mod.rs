@@ -11,16 +11,22 @@ pub mod csidriver;
 pub mod csinode;
 pub mod csistoragecapacity;
 pub mod event;
+pub mod event_v1;
 pub mod lease;
 pub mod namespace;
 pub mod node;
 pub mod persistentvolume;
 pub mod persistentvolumeclaim;
+pub mod plain;
 pub mod pod;
+pub mod poddisruptionbudget;
+pub mod priorityclass;
+pub mod rbac;
 pub mod secret;
 pub mod serviceaccount;
 pub mod storageclass;
 pub mod volumeattachment;
+pub mod volumeattributesclass;
 
 pub mod admission;
 pub mod register;
@@ -75,6 +81,16 @@ pub enum Deletion {
     Graceful(i64),
 }
 
+/// Objects of a kind that live in another kind's table, in the other's form.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredAs {
+    pub table: &'static str,
+    /// From the stored form to this kind's.
+    pub read: fn(Value) -> Value,
+    /// From this kind's form to the stored one.
+    pub write: fn(Value) -> Value,
+}
+
 /// What becomes of what a deleted object owns, unless the deletion says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
@@ -90,6 +106,7 @@ pub enum Dependents {
 pub trait Rules: Send + Sync + 'static {
     type Object: k8s_openapi::Resource
         + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + k8s_openapi::schemars::JsonSchema
         + Serialize
         + DeserializeOwned
         + Clone
@@ -114,9 +131,10 @@ pub trait Rules: Send + Sync + 'static {
     const DELETE_REPLY: DeleteReply = DeleteReply::Status;
     const DEPENDENTS: Dependents = Dependents::Background;
 
-    /// Where amounts stand, `*` for every item or key: there a bare number is as good as text
-    /// ([`check::quantities::accept_numbers`]).
-    const QUANTITIES: &'static [&'static str] = &[];
+    /// Where and how objects are stored, if not under the kind's own name and as they are.
+    fn stored_as() -> Option<StoredAs> {
+        None
+    }
 
     /// Where the `scale` subresource finds its fields, for kinds that have one.
     fn scale() -> Option<Scale> {
@@ -134,9 +152,19 @@ pub trait Rules: Send + Sync + 'static {
 
     /// Rules beyond metadata, which is checked for all kinds alike.
     fn validate(object: &Self::Object) -> Vec<Invalid>;
+    /// Rules for new objects only. [`Rules::validate`] runs as well.
+    fn validate_create(_object: &Self::Object) -> Vec<Invalid> {
+        Vec::new()
+    }
     /// What an update may not change. [`Rules::validate`] runs as well.
     fn validate_update(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()
+    }
+    /// All that is wrong with an update, for kinds where upstream puts it together differently.
+    fn validate_change(new: &Self::Object, old: &Self::Object) -> Vec<Invalid> {
+        let mut errors = Self::validate(new);
+        errors.extend(Self::validate_update(new, old));
+        errors
     }
     fn validate_status(_new: &Self::Object, _old: &Self::Object) -> Vec<Invalid> {
         Vec::new()

@@ -28,6 +28,7 @@ impl Rules for NamespaceRules {
     const NAMES: Names =
         Names { plural: "namespaces", singular: "namespace", short: &["ns"], categories: &[] };
     const NAMESPACED: bool = false;
+    const VERBS: &'static [&'static str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &["status.phase"];

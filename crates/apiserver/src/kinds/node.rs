@@ -31,12 +31,9 @@ impl Rules for NodeRules {
     const NAMESPACED: bool = false;
     const STATUS: bool = true;
     const FIELD_LABELS: &'static [&'static str] = &["spec.unschedulable"];
-    const QUANTITIES: &'static [&'static str] = &["status.capacity.*", "status.allocatable.*"];
 
     fn default_fields(node: &mut Node) {
         let Some(status) = &mut node.status else { return };
-        quantities::canonicalize(status.capacity.as_mut());
-        quantities::canonicalize(status.allocatable.as_mut());
         if status.allocatable.is_none() {
             status.allocatable = status.capacity.clone();
         }

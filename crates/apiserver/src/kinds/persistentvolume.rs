@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::check::{access_modes, quantities};
+use super::check::access_modes;
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
 
@@ -40,7 +40,6 @@ impl Rules for PersistentVolumeRules {
     const NAMESPACED: bool = false;
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
-    const QUANTITIES: &'static [&'static str] = &["spec.capacity.*"];
 
     fn default_fields(volume: &mut PersistentVolume) {
         let status = volume.status.get_or_insert_default();
@@ -53,7 +52,6 @@ impl Rules for PersistentVolumeRules {
             *policy = "Retain".into();
         }
         spec.volume_mode.get_or_insert_with(|| volume::FILESYSTEM.into());
-        quantities::canonicalize(spec.capacity.as_mut());
         if let Some(path) = &mut spec.host_path {
             path.type_.get_or_insert_default();
         }

@@ -12,7 +12,7 @@ use bowline_api::{Meta, PersistentVolumeClaim, volume};
 use k8s_openapi::api::core::v1::PersistentVolumeClaimStatus;
 use serde_json::Value;
 
-use super::check::{access_modes, quantities};
+use super::check::access_modes;
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
 
@@ -44,20 +44,12 @@ impl Rules for PersistentVolumeClaimRules {
     const STATUS: bool = true;
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
     const FIELD_LABELS: &'static [&'static str] = &["name"];
-    const QUANTITIES: &'static [&'static str] = &[
-        "spec.resources.requests.*",
-        "spec.resources.limits.*",
-        "status.capacity.*",
-        "status.allocatedResources.*",
-    ];
 
     fn default_fields(claim: &mut PersistentVolumeClaim) {
         let status = claim.status.get_or_insert_default();
         if status.phase.as_deref().unwrap_or_default().is_empty() {
             status.phase = Some(PENDING.into());
         }
-        quantities::canonicalize(status.capacity.as_mut());
-        quantities::canonicalize(status.allocated_resources.as_mut());
         spec::default_fields(claim.spec.get_or_insert_default());
     }
 

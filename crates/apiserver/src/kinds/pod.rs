@@ -63,17 +63,6 @@ impl Rules for PodRules {
         "status.podIP",
         "status.nominatedNodeName",
     ];
-    const QUANTITIES: &'static [&'static str] = &[
-        "spec.containers.*.resources.requests.*",
-        "spec.containers.*.resources.limits.*",
-        "spec.initContainers.*.resources.requests.*",
-        "spec.initContainers.*.resources.limits.*",
-        "spec.resources.requests.*",
-        "spec.resources.limits.*",
-        "spec.overhead.*",
-        "spec.volumes.*.emptyDir.sizeLimit",
-        "spec.volumes.*.ephemeral.volumeClaimTemplate.spec.resources.requests.*",
-    ];
 
     fn default_fields(pod: &mut Pod) {
         defaults::fill(pod);

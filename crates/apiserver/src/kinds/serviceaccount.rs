@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
+use crate::registry::Subresource;
 
 const COLUMNS: &[Column] = &[column::NAME, column::AGE];
 
@@ -15,6 +16,13 @@ impl Rules for ServiceAccountRules {
     const NAMES: Names =
         Names { plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], categories: &[] };
     const NAMESPACED: bool = true;
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource {
+        name: "token",
+        verbs: &["create"],
+        group: "authentication.k8s.io",
+        version: "v1",
+        kind: "TokenRequest",
+    }];
     const DELETE_REPLY: DeleteReply = DeleteReply::Object;
 
     fn validate(_account: &ServiceAccount) -> Vec<Invalid> {

@@ -4,12 +4,10 @@ use bowline_api::{Meta, StorageClass, volume};
 use serde_json::Value;
 
 use super::check::same::immutable;
-use super::check::{self, names, selectors};
+use super::check::{self, parameters, selectors};
 use super::{Column, DeleteReply, Names, Rules, age, column};
 use crate::field::Invalid;
 
-const PARAMETERS_MAX: usize = 512;
-const PARAMETERS_BYTES_MAX: usize = 256 << 10;
 const POLICIES: [&str; 2] = ["Delete", "Retain"];
 const BINDING_MODES: [&str; 2] = ["Immediate", volume::WAIT_FOR_FIRST_CONSUMER];
 
@@ -37,12 +35,8 @@ impl Rules for StorageClassRules {
     }
 
     fn validate(class: &StorageClass) -> Vec<Invalid> {
-        let mut errors = match class.provisioner.as_str() {
-            "" => vec![Invalid::required("provisioner", "")],
-            // The case does not matter, but upstream shows the folded name.
-            name => names::qualified("provisioner", &name.to_lowercase()),
-        };
-        errors.extend(parameter_errors(class));
+        let mut errors = parameters::provisioner("provisioner", &class.provisioner);
+        errors.extend(parameters::errors("parameters", class.parameters.as_ref()));
         let policy = class.reclaim_policy.as_deref().filter(|policy| !policy.is_empty());
         errors.extend(policy.and_then(|policy| check::one_of("reclaimPolicy", policy, &POLICIES)));
         errors.extend(match &class.volume_binding_mode {
@@ -79,18 +73,4 @@ impl Rules for StorageClassRules {
             age::age(&class.metadata, now).into(),
         ]
     }
-}
-
-fn parameter_errors(class: &StorageClass) -> Vec<Invalid> {
-    let parameters = || class.parameters.iter().flatten();
-    if parameters().count() > PARAMETERS_MAX {
-        return vec![check::too_long("parameters", PARAMETERS_MAX)];
-    }
-    let unnamed = parameters().filter(|(key, _)| key.is_empty());
-    let mut errors: Vec<Invalid> =
-        unnamed.map(|_| Invalid::invalid("parameters", "", "field can not be empty.")).collect();
-    if parameters().map(|(key, value)| key.len() + value.len()).sum::<usize>() > PARAMETERS_BYTES_MAX {
-        errors.push(check::too_long("parameters", PARAMETERS_BYTES_MAX));
-    }
-    errors
 }

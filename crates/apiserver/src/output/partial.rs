@@ -1,21 +1,31 @@
 //! `PartialObjectMetadata`: objects without their content.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::span::member;
 
 pub const API_VERSION: &str = "meta.k8s.io/v1";
 
-/// The rest of the object is skipped over, not parsed.
-#[derive(Deserialize)]
-struct WithMetadata {
-    #[serde(default)]
-    metadata: Value,
+/// The metadata as it stands.
+fn raw(json: &[u8]) -> &[u8] {
+    member(json, "metadata").unwrap_or(b"{}")
 }
 
 pub fn metadata(json: &[u8]) -> Value {
-    serde_json::from_slice(json).map(|object: WithMetadata| object.metadata).unwrap_or_default()
+    serde_json::from_slice(raw(json)).unwrap_or_default()
 }
 
-pub fn partial(json: &[u8]) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": API_VERSION, "metadata": metadata(json)})
+/// The resourceVersion in the metadata of an object, as JSON.
+pub fn version(json: &[u8]) -> &str {
+    let found = member(raw(json), "resourceVersion").and_then(|text| std::str::from_utf8(text).ok());
+    found.unwrap_or("\"\"")
+}
+
+/// Appends the partial form of an object.
+pub fn partial(json: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+    );
+    out.extend_from_slice(raw(json));
+    out.push(b'}');
 }

@@ -45,18 +45,31 @@ const PLAIN: [Column; 2] = [
     },
 ];
 
-/// A table; `columns` is left out of all watch events but the first.
-pub fn table(columns: Option<Value>, rows: Vec<Value>, list_metadata: Value) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": API_VERSION,
-        "metadata": list_metadata,
-        "columnDefinitions": columns.unwrap_or_else(|| json!([])),
-        "rows": rows,
-    })
+/// A table of objects, written row by row. `columns` is left out of all watch events but the first.
+pub fn table<'a>(
+    kind: &dyn Kind,
+    columns: bool,
+    list_metadata: &str,
+    objects: impl Iterator<Item = &'a [u8]>,
+    include: Include,
+    now: Timestamp,
+) -> Vec<u8> {
+    let columns = if columns { self::columns(kind) } else { json!([]) };
+    let mut out = format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{list_metadata},\"columnDefinitions\":{columns},\"rows\":["
+    )
+    .into_bytes();
+    for (position, object) in objects.enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        row(kind, object, include, now, &mut out);
+    }
+    out.extend_from_slice(b"]}");
+    out
 }
 
-pub fn columns(kind: &dyn Kind) -> Value {
+fn columns(kind: &dyn Kind) -> Value {
     let own = &kind.info().columns;
     let all = if own.is_empty() { &PLAIN[..] } else { &own[..] };
     all.iter()
@@ -72,7 +85,7 @@ pub fn columns(kind: &dyn Kind) -> Value {
         .collect()
 }
 
-pub fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp) -> Value {
+fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp, out: &mut Vec<u8>) {
     let cells = if kind.info().columns.is_empty() {
         let metadata = metadata(json);
         vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
@@ -80,10 +93,19 @@ pub fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp) -> Va
         // What is stored always decodes; an empty row beats a failed list if it does not.
         kind.cells(json, now).unwrap_or_default()
     };
-    let object = match include {
-        Include::Nothing => return json!({"cells": cells}),
-        Include::Metadata => partial(json),
-        Include::Object => serde_json::from_slice(json).unwrap_or_default(),
-    };
-    json!({"cells": cells, "object": object})
+    out.extend_from_slice(b"{\"cells\":");
+    // Writing values to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, &cells);
+    match include {
+        Include::Nothing => {}
+        Include::Metadata => {
+            out.extend_from_slice(b",\"object\":");
+            partial(json, out);
+        }
+        Include::Object => {
+            out.extend_from_slice(b",\"object\":");
+            out.extend_from_slice(json);
+        }
+    }
+    out.push(b'}');
 }

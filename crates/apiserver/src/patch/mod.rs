@@ -18,8 +18,14 @@ pub enum Patch {
 }
 
 /// The content types of patches, in upstream's order.
-pub const MEDIA_TYPES: [&str; 3] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+pub const MEDIA_TYPES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    APPLY,
+];
+/// An applied configuration, which is no change but a wish; JSON is YAML too.
+pub const APPLY: &str = "application/apply-patch+yaml";
 
 impl Patch {
     /// `None` for a media type that is not a patch.

@@ -6,8 +6,9 @@
 mod decode;
 mod encode;
 mod scalar;
-mod wire;
+pub mod wire;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::schema::{Schema, Shape};
@@ -82,7 +83,12 @@ fn open(body: &[u8]) -> Result<(String, String, &[u8])> {
     Ok((api_version, kind, raw))
 }
 
-/// A body from an object that says what it is. `None` for kinds without a schema.
+/// A body from the JSON of an object that says what it is. `None` for kinds without a schema.
+pub fn encode_json(json: &[u8]) -> Option<Vec<u8>> {
+    encode(&serde_json::from_slice(json).ok()?)
+}
+
+/// A body from an object that says what it is.
 pub fn encode(object: &Value) -> Option<Vec<u8>> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -91,49 +97,104 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
     Some(envelope(api_version, kind, &encode::message(schema, id, object)))
 }
 
-/// A list from its metadata and objects that are encoded one by one, so that no list is held as JSON values.
-pub fn encode_list<'a>(
+/// The message of an object from its JSON, without the envelope.
+pub fn encode_object((api_version, kind): (&str, &str), json: &[u8]) -> Option<Bytes> {
+    let schema = Schema::get();
+    let id = schema.kind(api_version, kind)?;
+    let object: Value = serde_json::from_slice(json).ok()?;
+    Some(encode::message(schema, id, &object).into())
+}
+
+/// A list of encoded objects, in pieces, and its size. `None` for kinds without a schema.
+pub fn list(
     (api_version, kind): (&str, &str),
     metadata: &Value,
-    objects: impl Iterator<Item = &'a [u8]>,
-) -> Option<Vec<u8>> {
+    items: Vec<Bytes>,
+) -> Option<(usize, impl Iterator<Item = Bytes> + Send + use<>)> {
     const METADATA: u32 = 1;
     const ITEMS: u32 = 2;
     let schema = Schema::get();
-    let item = schema.kind(api_version, kind)?;
-    let list_meta = schema.field(schema.of(schema.kind(api_version, &format!("{kind}List"))?), "metadata")?;
+    let list = format!("{kind}List");
+    let list_meta = schema.field(schema.of(schema.kind(api_version, &list)?), "metadata")?;
     let Shape::Message(list_meta) = list_meta.shape else { return None };
-    let mut raw = Writer::default();
-    raw.bytes(METADATA, &encode::message(schema, list_meta, metadata));
-    for object in objects {
-        let object: Value = serde_json::from_slice(object).ok()?;
-        raw.bytes(ITEMS, &encode::message(schema, item, &object));
+    let mut head = Writer::default();
+    head.bytes(METADATA, &encode::message(schema, list_meta, metadata));
+    let head = head.finish();
+    let framed: usize = items.iter().map(|item| Writer::size(ITEMS, item.len())).sum();
+    let (opening, closing) = around(api_version, &list, head.len() + framed);
+    let opening = [opening, head].concat();
+    let size = opening.len() + framed + closing.len();
+    let pieces = Pieces { opening: Some(opening), number: ITEMS, items: items.into_iter(), closing };
+    Some((size, pieces))
+}
+
+/// A list while it is sent.
+struct Pieces {
+    opening: Option<Vec<u8>>,
+    number: u32,
+    items: std::vec::IntoIter<Bytes>,
+    closing: Vec<u8>,
+}
+
+/// About how much is made at a time.
+const PIECE: usize = 64 << 10;
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut out = Writer::with(self.opening.take()?);
+        for item in self.items.by_ref() {
+            out.bytes(self.number, &item);
+            if out.len() >= PIECE {
+                self.opening = Some(Vec::with_capacity(PIECE));
+                return Some(out.finish().into());
+            }
+        }
+        Some([out.finish(), std::mem::take(&mut self.closing)].concat().into())
     }
-    Some(envelope(api_version, &format!("{kind}List"), &raw.finish()))
 }
 
 fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let (opening, closing) = around(api_version, kind, raw.len());
+    [&opening, raw, &closing].concat()
+}
+
+/// What stands before and behind the content of an envelope.
+fn around(api_version: &str, kind: &str, length: usize) -> (Vec<u8>, Vec<u8>) {
     let mut meta = Writer::default();
     meta.text(1, api_version);
     meta.text(2, kind);
-    let mut envelope = Writer::default();
-    envelope.bytes(1, &meta.finish());
-    envelope.bytes(2, raw);
-    envelope.text(3, "");
-    envelope.text(4, "");
-    [MAGIC, &envelope.finish()].concat()
+    let mut opening = Writer::with(MAGIC.to_vec());
+    opening.bytes(1, &meta.finish());
+    opening.announce(2, length);
+    let mut closing = Writer::default();
+    closing.text(3, "");
+    closing.text(4, "");
+    (opening.finish(), closing.finish())
 }
 
-/// One event of a watch: a length and an envelope-less event that holds a whole body.
-pub fn event(word: &str, object: &Value) -> Option<Vec<u8>> {
-    let mut inner = Writer::default();
-    inner.bytes(1, &encode(object)?);
-    let mut event = Writer::default();
+/// One event of a watch, of an object that is encoded: a length, the type, and a whole body.
+pub fn event(word: &str, (api_version, kind): (&str, &str), object: &[u8]) -> Bytes {
+    framed_event(word, &envelope(api_version, kind, object))
+}
+
+/// The same from an object that says what it is.
+pub fn event_of(word: &str, object: &Value) -> Option<Bytes> {
+    Some(framed_event(word, &encode(object)?))
+}
+
+fn framed_event(word: &str, body: &[u8]) -> Bytes {
+    const OBJECT: u32 = 2;
+    let inner = Writer::size(1, body.len());
+    let mut event = Writer::with(vec![0; 4]);
     event.text(1, word);
-    event.bytes(2, &inner.finish());
-    let event = event.finish();
-    let length = u32::try_from(event.len()).ok()?;
-    Some([length.to_be_bytes().as_slice(), &event].concat())
+    event.announce(OBJECT, inner);
+    event.bytes(1, body);
+    let mut event = event.finish();
+    let length = u32::try_from(event.len() - 4).unwrap_or(u32::MAX);
+    event[..4].copy_from_slice(&length.to_be_bytes());
+    event.into()
 }
 
 #[cfg(test)]

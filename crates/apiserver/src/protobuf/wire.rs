@@ -109,8 +109,22 @@ impl<'a> Iterator for Reader<'a> {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
+    /// Goes on behind what is there.
+    pub fn with(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     pub fn finish(self) -> Vec<u8> {
         self.0
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many bytes a field of this length takes.
+    pub fn size(number: u32, length: usize) -> usize {
+        base128_size(u64::from(number) << 3) + base128_size(length as u64) + length
     }
 
     fn base128(&mut self, mut value: u64) {
@@ -131,13 +145,23 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub fn bytes(&mut self, number: u32, value: &[u8]) {
+    /// The beginning of a field whose bytes follow.
+    pub fn announce(&mut self, number: u32, length: usize) {
         self.base128(u64::from(number) << 3 | 2);
-        self.base128(value.len() as u64);
+        self.base128(length as u64);
+    }
+
+    pub fn bytes(&mut self, number: u32, value: &[u8]) {
+        self.announce(number, value.len());
         self.0.extend_from_slice(value);
     }
 
     pub fn text(&mut self, number: u32, value: &str) {
         self.bytes(number, value.as_bytes());
     }
+}
+
+fn base128_size(value: u64) -> usize {
+    let bits = 64 - value.leading_zeros() as usize;
+    bits.div_ceil(7).max(1)
 }

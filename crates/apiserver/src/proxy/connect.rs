@@ -28,7 +28,7 @@ pub struct NodeProxy {
 }
 
 impl NodeProxy {
-    /// `tls` holds the certificate that kubelets know this server by, see [`crate::tls::kubelet_client`].
+    /// `tls` holds the certificate that kubelets know this server by, see [`super::kubelet_client`].
     pub fn new(net: Arc<dyn Net>, tls: Arc<ClientConfig>, address_types: &[&str]) -> Self {
         let address_types = address_types.iter().map(|one| (*one).to_owned()).collect();
         Self { net, tls, address_types }

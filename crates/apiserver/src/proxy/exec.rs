@@ -81,7 +81,9 @@ pub async fn run(core: &Core, call: &Call, connection: Connection<'_>) -> Result
 /// As upstream asks a kubelet: sorted by name.
 pub fn query(query: &Query) -> String {
     let mut pairs = Serializer::new(String::new());
-    query.all("command").for_each(|word| drop(pairs.append_pair("command", word)));
+    for word in query.all("command") {
+        pairs.append_pair("command", word);
+    }
     for (ours, theirs) in [("stderr", "error"), ("stdin", "input"), ("stdout", "output"), ("tty", "tty")] {
         if query.flag(ours) {
             pairs.append_pair(theirs, "1");

@@ -10,6 +10,7 @@ mod location;
 mod log;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use http::{HeaderMap, Method, Response};
 use hyper::upgrade::OnUpgrade;
@@ -20,6 +21,7 @@ use crate::status::{Resource, Status};
 use crate::verbs::Call;
 
 pub use connect::{ADDRESS_TYPES, NodeProxy};
+pub use tls::{kubelet_client, kubelet_server};
 
 const PODS: Resource<'static> = Resource { group: "", plural: "pods" };
 

@@ -14,11 +14,10 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use super::location::{Endpoint, address, container};
-use super::{NodeProxy, exec, log};
+use super::{NodeProxy, exec, kubelet_client, kubelet_server, log};
 use crate::certs::Authority;
 use crate::http::query::Query;
 use crate::testing::*;
-use crate::tls;
 
 #[test]
 fn which_container() {
@@ -71,9 +70,10 @@ async fn server_with_kubelet() -> (crate::Server, mpsc::UnboundedReceiver<String
     let (host, _) = fake::host(1);
     let authority = Authority::ephemeral(host.clock.now()).unwrap();
     let now = host.clock.now();
-    let serving = tls::config_for_clients(&authority, &authority.issue_server(&[], now).unwrap()).unwrap();
+    let serving =
+        kubelet_server(authority.certificate(), &authority.issue_server(&[], now).unwrap()).unwrap();
     let client = authority.issue_client("kube-apiserver-kubelet-client", "system:masters", now).unwrap();
-    let client = tls::kubelet_client(Some(&authority.certificate().to_owned()), Some(&client)).unwrap();
+    let client = kubelet_client(Some(authority.certificate()), Some(&client)).unwrap();
     let (address, mut listener) = host.net.listen_tcp("127.0.0.1:0").await.unwrap();
     let (heard, requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {

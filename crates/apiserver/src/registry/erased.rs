@@ -5,14 +5,15 @@ use std::marker::PhantomData;
 
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
+use k8s_openapi::schemars::{JsonSchema as _, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::info::{KindInfo, KindNames, Text};
-use super::unknown::unknown_fields;
+use super::view::ViewKey;
 use crate::field::Invalid;
-use crate::kinds::check::quantities::accept_numbers;
-use crate::kinds::{Deletion, Dependents, Rules};
+use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
+use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
 
 /// A body that passed its type.
@@ -66,11 +67,40 @@ pub trait Kind: Send + Sync + 'static {
     fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
+
+    /// The key of this kind's view of its table, if objects are stored in a form that differs from this kind's.
+    /// Without a view objects are served as the bytes that are stored.
+    fn view(&self) -> Option<&ViewKey> {
+        None
+    }
+    /// From the stored form to this kind's.
+    fn from_stored(&self, stored: Value) -> Value {
+        stored
+    }
+    /// From this kind's form to the stored one.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Adds the schema of the Rust type behind this kind, and all it refers to; returns its name in OpenAPI.
+    fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
+        None
+    }
+    /// The version in which objects of a kind that a client defined are stored; none for kinds of this build.
+    fn storage_version(&self) -> Option<&str> {
+        None
+    }
+    /// The OpenAPI v3 schema of a kind that a client defined: its documentation, and how its fields divide among managers.
+    fn structural_schema(&self) -> Option<&Value> {
+        None
+    }
 }
 
 /// [`Kind`] for any [`Rules`].
 pub struct Erased<R> {
     info: KindInfo,
+    view: Option<(ViewKey, StoredAs)>,
+    shape: Option<TypeId>,
     rules: PhantomData<fn() -> R>,
 }
 
@@ -78,12 +108,13 @@ impl<R: Rules> Erased<R> {
     pub fn new() -> Self {
         let resource = Resource { group: R::Object::GROUP, plural: R::NAMES.plural };
         let texts = |all: &[&'static str]| all.iter().copied().map(Cow::Borrowed).collect::<Vec<Text>>();
+        let view = R::stored_as().map(|view| (ViewKey::default(), view));
         let info = KindInfo {
             group: R::Object::GROUP.into(),
             version: R::Object::VERSION.into(),
             kind: R::Object::KIND.into(),
             api_version: R::Object::API_VERSION.into(),
-            table: resource.to_string().into(),
+            table: view.as_ref().map_or_else(|| resource.to_string().into(), |(_, view)| view.table.into()),
             names: KindNames {
                 plural: R::NAMES.plural.into(),
                 singular: R::NAMES.singular.into(),
@@ -102,11 +133,24 @@ impl<R: Rules> Erased<R> {
             columns: Cow::Borrowed(R::columns()),
             field_labels: texts(R::FIELD_LABELS),
         };
-        Self { info, rules: PhantomData }
+        let shape = Schema::get().kind(&info.api_version, &info.kind);
+        Self { info, view, shape, rules: PhantomData }
+    }
+
+    /// Every kind of this build is in the schema; a test looks.
+    fn shape(&self) -> Result<TypeId, String> {
+        self.shape.ok_or_else(|| format!("kind `{}` is not in the schema of this build", self.info.kind))
     }
 
     fn encode(object: &R::Object) -> Result<Value, String> {
         serde_json::to_value(object).map_err(|error| error.to_string())
+    }
+
+    /// What is stored, in upstream's notation.
+    fn rendered(&self, object: &R::Object) -> Result<Value, String> {
+        let mut value = Self::encode(object)?;
+        Schema::get().render(self.shape()?, &mut value);
+        Ok(value)
     }
 }
 
@@ -124,18 +168,18 @@ impl<R: Rules> Kind for Erased<R> {
     }
 
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
-        let input = accept_numbers(input, R::QUANTITIES);
-        let mut object: R::Object = typed(&input)?;
+        let Accepted { object, unknown } = Schema::get().accept(self.shape()?, input)?;
+        let mut object: R::Object = typed(&object)?;
         R::default_fields(&mut object);
-        let object = Self::encode(&object)?;
-        let unknown = unknown_fields(&input, &object);
-        Ok(Decoded { object, unknown })
+        Ok(Decoded { object: Self::encode(&object)?, unknown })
     }
 
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {
         let mut object: R::Object = typed(&object)?;
         R::prepare_create(&mut object, now);
-        Ok(Prepared { errors: R::validate(&object), object: Self::encode(&object)? })
+        let mut errors = R::validate(&object);
+        errors.extend(R::validate_create(&object));
+        Ok(Prepared { errors, object: self.rendered(&object)? })
     }
 
     fn prepare_update(
@@ -149,9 +193,7 @@ impl<R: Rules> Kind for Erased<R> {
         let errors = match part {
             Part::Main => {
                 R::prepare_update(&mut new, &old);
-                let mut errors = R::validate(&new);
-                errors.extend(R::validate_update(&new, &old));
-                errors
+                R::validate_change(&new, &old)
             }
             Part::Status => {
                 R::prepare_status(&mut new, &old, now);
@@ -159,7 +201,7 @@ impl<R: Rules> Kind for Erased<R> {
             }
             Part::Binding => Vec::new(),
         };
-        Ok(Prepared { errors, object: Self::encode(&new)? })
+        Ok(Prepared { errors, object: self.rendered(&new)? })
     }
 
     fn name_errors(&self, name: &str) -> Vec<String> {
@@ -185,5 +227,28 @@ impl<R: Rules> Kind for Erased<R> {
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
         let labels = R::field_labels(&parsed(json)?);
         Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    fn view(&self) -> Option<&ViewKey> {
+        self.view.as_ref().map(|(key, _)| key)
+    }
+
+    fn from_stored(&self, stored: Value) -> Value {
+        match &self.view {
+            None => stored,
+            Some((_, view)) => (view.read)(stored),
+        }
+    }
+
+    fn to_stored(&self, object: Value) -> Value {
+        match &self.view {
+            None => object,
+            Some((_, view)) => (view.write)(object),
+        }
+    }
+
+    fn describe(&self, generator: &mut SchemaGenerator) -> Option<Text> {
+        generator.subschema_for::<R::Object>();
+        Some(R::Object::schema_name())
     }
 }

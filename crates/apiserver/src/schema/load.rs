@@ -33,6 +33,8 @@ struct FileField {
     shape: String,
     inline: bool,
     omit_empty: bool,
+    omit_zero: bool,
+    go: String,
     pointer: bool,
     strategy: String,
     merge_key: String,
@@ -48,7 +50,8 @@ pub fn load(text: &str) -> Result<Schema, LoadError> {
     for (name, fields) in &file.types {
         let fields = fields.iter().map(|field| read(field, &ids)).collect::<Result<_, _>>()?;
         let atomic = file.atomic.contains(name);
-        types.push(Type { name: name.as_str().into(), fields, atomic, by_name: HashMap::new() });
+        let is_kind = file.kinds.values().any(|root| root == name);
+        types.push(Type { name: name.as_str().into(), fields, atomic, is_kind, by_name: HashMap::new() });
     }
     index(&mut types);
     let find =
@@ -65,6 +68,8 @@ fn read(field: &FileField, ids: &HashMap<&str, TypeId>) -> Result<Field, LoadErr
         shape: shape(&field.shape, ids)?,
         inline: field.inline,
         omit_empty: field.omit_empty,
+        omit_zero: field.omit_zero,
+        go: field.go.as_str().into(),
         pointer: field.pointer,
         merge: Merge {
             elements: merges("merge"),
@@ -73,6 +78,7 @@ fn read(field: &FileField, ids: &HashMap<&str, TypeId>) -> Result<Field, LoadErr
         },
         ownership: match field.ownership.as_str() {
             "atomic" => Ownership::Atomic,
+            "granular" => Ownership::Granular,
             "set" => Ownership::Set,
             "map" => Ownership::Map(field.keys.iter().map(|key| key.as_str().into()).collect()),
             _ => Ownership::Shape,

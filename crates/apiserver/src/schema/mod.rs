@@ -1,10 +1,18 @@
 //! What upstream's types say about the fields of each kind: JSON names, protobuf numbers, merge keys, and who may
 //! own what in server-side apply. Taken from its Go modules by `make schema`.
 
+mod accept;
 mod load;
+mod render;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use serde_json::Value;
+
+pub use accept::Accepted;
 
 /// Index of a message type in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,6 +26,8 @@ pub struct Type {
     pub fields: Vec<Field>,
     /// Server-side apply treats it as one value.
     pub atomic: bool,
+    /// Has `apiVersion` and `kind`, which are not among its fields.
+    is_kind: bool,
     by_name: HashMap<Box<str>, Place>,
 }
 
@@ -38,6 +48,10 @@ pub struct Field {
     pub inline: bool,
     /// An empty value is left out of JSON.
     pub omit_empty: bool,
+    /// An empty struct or time is left out of JSON as well.
+    pub omit_zero: bool,
+    /// What Go calls the type, where the shape alone does not say it.
+    pub go: Box<str>,
     /// Presence counts, even with an empty value.
     pub pointer: bool,
     pub merge: Merge,
@@ -62,6 +76,8 @@ pub enum Ownership {
     #[default]
     Shape,
     Atomic,
+    /// By field, although the type alone would be one value.
+    Granular,
     Set,
     Map(Vec<Box<str>>),
 }
@@ -112,6 +128,23 @@ impl Schema {
         self.kinds.get(format!("{api_version} {kind}").as_str()).copied()
     }
 
+    /// The type that OpenAPI calls `name`.
+    pub fn named(&self, name: &str) -> Option<&Type> {
+        // The file lists them by name.
+        let found = self.types.binary_search_by(|known| (*known.name).cmp(name));
+        found.ok().map(|position| &self.types[position])
+    }
+
+    /// Reads an object of a type as Go's decoder does; the error is its text.
+    pub fn accept(&self, root: TypeId, input: &Value) -> Result<Accepted, String> {
+        accept::accept(self, root, input)
+    }
+
+    /// Writes an object of a type as Go's encoder does.
+    pub fn render(&self, root: TypeId, object: &mut Value) {
+        render::render(self, root, object);
+    }
+
     pub fn of(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]
     }
@@ -148,45 +181,5 @@ impl Schema {
             (Shape::Message(inner), true) => self.field(self.of(*inner), name),
             _ => Some(field),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_built_in_schema_knows_its_kinds() {
-        let schema = load::load(include_str!("../../schema/kubernetes.json")).expect("readable");
-        for (api_version, kind) in [("v1", "Pod"), ("v1", "PodList"), ("storage.k8s.io/v1", "CSINode")] {
-            assert!(schema.kind(api_version, kind).is_some(), "{api_version} {kind}");
-        }
-        assert_eq!(schema.kind("v1", "Nonsense"), None);
-    }
-
-    #[test]
-    fn fields_are_found_by_their_json_names() {
-        let schema = Schema::get();
-        let claim = schema.of(schema.kind("v1", "PersistentVolumeClaim").expect("known"));
-        let spec = schema.field(claim, "spec").expect("has a spec");
-        let Shape::Message(spec) = spec.shape else { panic!("a message") };
-        let modes = schema.field(schema.of(spec), "accessModes").expect("has modes");
-        assert_eq!((modes.number, &modes.ownership), (1, &Ownership::Atomic));
-        assert!(schema.field(schema.of(spec), "accessmodes").is_none());
-    }
-
-    /// `hostPath` is a field of a volume in JSON, and of its source in protobuf.
-    #[test]
-    fn inlined_messages_lend_their_fields() {
-        let schema = Schema::get();
-        let pod = schema.of(schema.kind("v1", "Pod").expect("known"));
-        let Shape::Message(spec) = schema.field(pod, "spec").expect("spec").shape else {
-            panic!("a message")
-        };
-        let volumes = schema.field(schema.of(spec), "volumes").expect("volumes");
-        assert_eq!(volumes.merge, Merge { elements: true, key: "name".into(), retain_keys: true });
-        let Shape::List(volume) = &volumes.shape else { panic!("a list") };
-        let Shape::Message(volume) = **volume else { panic!("of messages") };
-        assert_eq!(schema.field(schema.of(volume), "hostPath").expect("inlined").number, 1);
     }
 }

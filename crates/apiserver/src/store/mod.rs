@@ -1,32 +1,54 @@
 //! How writes are ordered and kept, and how readers and watchers see them.
 //!
-//! One [`sequencer`] orders all writes, hands out resourceVersions and makes them durable through a
-//! [`backend`]; only then does it publish them to the shared [`state`], from which gets, lists and
-//! [`watch`]es read. Nobody else writes the state, so what a reader sees is always durable (API-1, API-2).
+//! Gets, lists and [`watch`]es read one shared [`state`] in memory, which holds only what is durable (API-1, API-2).
+//! Who fills it depends on where objects are kept:
+//!
+//! - in memory or in a directory: one [`sequencer`] orders all writes, hands out resourceVersions, makes them durable
+//!   through a [`backend`] and then publishes them;
+//! - in [`etcd`]: its revisions are the resourceVersions, and a watch over all keys publishes what any server wrote.
 
 mod backend;
-mod directory;
+mod backup;
+mod check;
+mod draft;
+mod errors;
+mod etcd;
+mod expiry;
 mod file;
 mod object;
+mod options;
+mod recovery;
+mod room;
 mod sequencer;
 mod snapshot;
 mod state;
 mod watch;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bowline_api::ObjectKey;
+use bowline_host::Random;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
-pub use backend::{Backend, Loaded, Record};
-pub use object::{Event, EventKind, Stored, frame};
+pub use backend::{AppendError, Backend, Loaded, Record, Space};
+pub use backup::{BackupError, Summary, backup, restore};
+pub use check::{Count, Report, check_directory, check_etcd};
+pub use errors::{OpenError, Trouble, WriteError};
+pub use etcd::EtcdSettings;
+pub use file::rebuild as compact;
+pub use object::{Event, EventKind, Keep, Stored, frame};
+pub use options::{Expiry, Options};
 pub use snapshot::{Gone, Page};
 pub use state::Limits;
 pub use watch::Watcher;
 
+use etcd::EtcdStore;
+use expiry::Expiries;
 use sequencer::{Job, Sequencer};
 use state::Shared;
 
@@ -43,6 +65,17 @@ pub struct Write {
     pub change: Change,
 }
 
+impl Write {
+    /// In the words of etcd's metrics.
+    fn operation(&self) -> &'static str {
+        match (&self.change, self.expect) {
+            (Change::Put(_), Expect::Absent) => "create",
+            (Change::Put(_), Expect::Version(_)) => "update",
+            (Change::Delete, _) => "delete",
+        }
+    }
+}
+
 /// What must be true of the object for a write to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
@@ -52,31 +85,9 @@ pub enum Expect {
 
 #[derive(Debug)]
 pub enum Change {
-    /// The new state; its `metadata.resourceVersion` is set by the sequencer.
+    /// The new state; its `metadata.resourceVersion` is set by the store.
     Put(Value),
     Delete,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The object is not as expected; nothing was written.
-    #[error("the object is not at the expected version")]
-    Conflict { current: Option<Arc<Stored>> },
-    /// The disk refused; whether this write landed is known only after a restart.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("data directory {dir} is in use by another process{holder}")]
-    InUse { dir: String, holder: String },
-    #[error(
-        "data directory {dir} was written by a newer version (format {found}, this one reads up to {known}): use that version or another directory"
-    )]
-    Newer { dir: String, found: String, known: u32 },
-    #[error("open data directory {dir}: {why}")]
-    Broken { dir: String, why: String },
 }
 
 /// The objects of a server. Cheap to clone; all clones see the same state.
@@ -87,15 +98,25 @@ pub struct Store {
 
 struct Inner {
     shared: Arc<Shared>,
+    expiries: Option<Arc<Expiries>>,
     writer: Writer,
+    /// Told of every write that was tried.
+    observer: OnceLock<Observer>,
 }
 
-/// Where the sequencer runs.
+/// Hears of writes: what they did, to which resource, how long they took, whether they succeeded.
+type Observer = Box<dyn Fn(&'static str, &Arc<str>, Duration, bool) + Send + Sync>;
+
+/// Where writes go.
 enum Writer {
-    /// In the caller: nothing to wait for, and deterministic on one thread.
+    /// To a sequencer in the caller: nothing to wait for, and deterministic on one thread.
     Inline(Mutex<Sequencer>),
-    /// On its own thread, because it blocks on the disk. Both are taken apart on drop.
-    Thread { queue: Option<mpsc::Sender<Job>>, thread: Option<JoinHandle<()>> },
+    /// To a sequencer on its own thread, because it blocks on the disk. Both are taken apart on drop.
+    Thread {
+        queue: Option<mpsc::Sender<Job>>,
+        thread: Option<JoinHandle<()>>,
+    },
+    Etcd(EtcdStore),
 }
 
 impl Store {
@@ -106,32 +127,95 @@ impl Store {
 
     /// The same with another amount of history.
     pub fn memory_with(limits: Limits) -> Self {
-        let shared = Arc::new(Shared::new(Loaded::default(), limits));
-        let sequencer = Sequencer::new(shared.clone(), Box::new(backend::Memory));
-        Self { inner: Arc::new(Inner { shared, writer: Writer::Inline(Mutex::new(sequencer)) }) }
+        Self::memory_on(Options { limits, ..Options::default() })
+    }
+
+    pub fn memory_on(options: Options) -> Self {
+        let loaded = Loaded::default();
+        let expiries = expiries(&options, &loaded);
+        let shared = Arc::new(Shared::new(loaded, options.limits));
+        let sequencer = Sequencer::new(shared.clone(), Box::new(backend::Memory), options, expiries.clone());
+        let writer = Writer::Inline(Mutex::new(sequencer));
+        Self { inner: Arc::new(Inner { shared, expiries, writer, observer: OnceLock::new() }) }
     }
 
     /// Keeps everything in a directory, which is created if missing and locked while open. Blocks.
     pub fn open_file(dir: &Path) -> Result<Self, OpenError> {
+        Self::open_file_on(dir, Options::default())
+    }
+
+    pub fn open_file_on(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let (backend, loaded) = file::open(dir)?;
-        Self::on_thread(Box::new(backend), loaded)
-            .map_err(|error| OpenError::Broken { dir: dir.display().to_string(), why: error.to_string() })
+        Self::on_thread(Box::new(backend), loaded, options)
+            .map_err(|error| OpenError::Broken { place: dir.display().to_string(), why: error.to_string() })
+    }
+
+    /// Keeps everything in etcd, which other servers may use at the same time. Tasks of this store run on the
+    /// current runtime until the last clone is gone.
+    pub async fn open_etcd(
+        settings: EtcdSettings,
+        options: Options,
+        random: &dyn Random,
+    ) -> Result<Self, OpenError> {
+        let (store, shared) = EtcdStore::open(settings, options, random).await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                shared,
+                expiries: None,
+                writer: Writer::Etcd(store),
+                observer: OnceLock::new(),
+            }),
+        })
     }
 
     /// A store on any blocking backend, with the sequencer on its own thread.
-    pub fn on_thread(backend: Box<dyn Backend>, loaded: Loaded) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::new(loaded, Limits::default()));
-        let mut sequencer = Sequencer::new(shared.clone(), backend);
+    pub fn on_thread(backend: Box<dyn Backend>, loaded: Loaded, options: Options) -> std::io::Result<Self> {
+        let expiries = expiries(&options, &loaded);
+        let shared = Arc::new(Shared::new(loaded, options.limits));
+        let mut sequencer = Sequencer::new(shared.clone(), backend, options, expiries.clone());
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || sequencer.run(jobs))?;
         let writer = Writer::Thread { queue: Some(queue), thread: Some(thread) };
-        Ok(Self { inner: Arc::new(Inner { shared, writer }) })
+        Ok(Self { inner: Arc::new(Inner { shared, expiries, writer, observer: OnceLock::new() }) })
+    }
+
+    /// Starts the task that deletes what expires, on the current runtime; it ends with the store. etcd needs none.
+    pub fn expire_in_background(&self) {
+        if let Some(expiries) = self.inner.expiries.clone() {
+            tokio::spawn(expiry::run(expiries, Arc::downgrade(&self.inner)));
+        }
     }
 
     /// Writes one object; returns once it is durable and visible.
     ///
     /// A delete returns the state that was deleted, under the version of the deletion.
     pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        let Some(observer) = self.inner.observer.get() else { return self.commit(write).await };
+        let (operation, resource, started) = (write.operation(), write.resource.clone(), Instant::now());
+        let written = self.commit(write).await;
+        observer(operation, &resource, started.elapsed(), written.is_ok());
+        written
+    }
+
+    /// Hears of every write from now on. The first observer stays.
+    pub fn observe_writes(
+        &self,
+        observer: impl Fn(&'static str, &Arc<str>, Duration, bool) + Send + Sync + 'static,
+    ) {
+        let _ = self.inner.observer.set(Box::new(observer));
+    }
+
+    /// Why nothing can be written now, if nothing can.
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.shared.trouble()
+    }
+
+    /// How many objects each resource has.
+    pub fn counts(&self) -> Vec<(Arc<str>, usize)> {
+        self.inner.shared.read().counts()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
         match &self.inner.writer {
             Writer::Inline(sequencer) => {
                 // Nothing here ever waits, so a busy caller lets others run from time to time.
@@ -144,8 +228,18 @@ impl Store {
                 let (reply, answer) = oneshot::channel();
                 let queue = queue.as_ref().ok_or_else(stopped)?;
                 queue.send(Job { write, reply }).await.map_err(|_| stopped())?;
-                answer.await.map_err(|_| stopped())?
+                answer.await.map_err(|_| lost())?
             }
+            Writer::Etcd(etcd) => etcd.write(write).await,
+        }
+    }
+
+    /// Returns once what is read here is no older than this call. Other servers may write to etcd; to the other
+    /// stores nobody else does.
+    pub async fn fresh(&self) -> Result<(), Trouble> {
+        match &self.inner.writer {
+            Writer::Etcd(etcd) => etcd.fresh().await,
+            Writer::Inline(_) | Writer::Thread { .. } => Ok(()),
         }
     }
 
@@ -177,16 +271,32 @@ impl Store {
 
     /// Returns once the store has reached a version.
     pub async fn reached(&self, version: u64) {
+        if let Writer::Etcd(etcd) = &self.inner.writer {
+            return etcd.reached(version).await;
+        }
         self.inner.shared.reached(version).await;
     }
 }
 
+fn expiries(options: &Options, loaded: &Loaded) -> Option<Arc<Expiries>> {
+    options.expiry.clone().map(|settings| Arc::new(Expiries::new(settings, loaded)))
+}
+
+/// The write was never taken.
 fn stopped() -> WriteError {
-    WriteError::Unavailable("the store has stopped".into())
+    Trouble::NotWritten("the store has stopped".into()).into()
+}
+
+/// The write was taken, and its answer never came.
+fn lost() -> WriteError {
+    Trouble::Unknown("the store has stopped".into()).into()
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(expiries) = &self.expiries {
+            expiries.close();
+        }
         if let Writer::Thread { queue, thread } = &mut self.writer {
             drop(queue.take());
             // Joined so that the directory is unlocked when the last handle is gone.

@@ -1,14 +1,14 @@
 //! An object at one version, and what happened to it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bowline_api::ObjectKey;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::registry::Text;
+use crate::registry::{Text, ViewKey};
 
 pub type Labels = BTreeMap<String, String>;
 pub type Fields = Vec<(Text, String)>;
@@ -23,6 +23,28 @@ pub struct Stored {
     pub json: Bytes,
     brief: OnceLock<Brief>,
     fields: OnceLock<Fields>,
+    /// The view through which it was last read, and what was seen.
+    seen: Mutex<Option<(ViewKey, Arc<Stored>)>>,
+    binary: Mutex<Binary>,
+}
+
+/// The object in protobuf, which most objects are never asked for.
+#[derive(Debug, Default)]
+enum Binary {
+    #[default]
+    Never,
+    /// Somebody asked, who may have been the only one.
+    Once,
+    Kept(Bytes),
+}
+
+/// Whether an encoded object is kept for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Many ask at once: the watchers of an event.
+    Now,
+    /// One informer lists all objects once; only what is listed again and again is worth its memory.
+    IfAskedAgain,
 }
 
 /// What is asked of many objects; the rest of the JSON is skipped over.
@@ -49,7 +71,20 @@ struct BriefMetadata {
 
 impl Stored {
     pub fn new(key: ObjectKey, version: u64, json: Bytes) -> Self {
-        Self { key, version, json, brief: OnceLock::new(), fields: OnceLock::new() }
+        Self {
+            key,
+            version,
+            json,
+            brief: OnceLock::new(),
+            fields: OnceLock::new(),
+            seen: Mutex::new(None),
+            binary: Mutex::default(),
+        }
+    }
+
+    /// What it counts for in the quota.
+    pub fn bytes(&self) -> u64 {
+        (self.key.namespace.len() + self.key.name.len() + self.json.len()) as u64
     }
 
     /// A private copy to change.
@@ -62,6 +97,20 @@ impl Stored {
     pub fn at_version(&self, version: u64) -> Option<Self> {
         let (json, _) = encode(EventKind::Modified, self.value(), version).ok()?;
         Some(Self::new(self.key.clone(), version, json))
+    }
+
+    /// The object through a view. What one reader saw is kept for the next one.
+    pub fn seen(&self, view: &ViewKey, read: impl FnOnce(Value) -> Value) -> Arc<Self> {
+        let lock = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, seen)) = lock().as_ref().filter(|(key, _)| key.is(view)) {
+            return seen.clone();
+        }
+        let seen = serde_json::to_vec(&read(self.value())).unwrap_or_default();
+        // Mostly a view changes nothing: then the bytes are shared.
+        let json = if seen == self.json { self.json.clone() } else { seen.into() };
+        let seen = Arc::new(Self::new(self.key.clone(), self.version, json));
+        *lock() = Some((view.clone(), seen.clone()));
+        seen
     }
 
     pub fn labels(&self) -> &Labels {
@@ -82,6 +131,26 @@ impl Stored {
                 deleting: metadata.deletion_timestamp.is_some(),
             }
         })
+    }
+
+    /// The object in protobuf, without its envelope.
+    pub fn binary(&self, keep: Keep, encode: impl FnOnce(&[u8]) -> Option<Bytes>) -> Option<Bytes> {
+        // Held while it is encoded, so that a thousand watchers encode it once.
+        let mut kept = self.binary.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Binary::Kept(bytes) = &*kept {
+            return Some(bytes.clone());
+        }
+        let bytes = encode(&self.json)?;
+        *kept = match (&*kept, keep) {
+            (Binary::Never, Keep::IfAskedAgain) => Binary::Once,
+            _ => Binary::Kept(bytes.clone()),
+        };
+        Some(bytes)
+    }
+
+    /// Lets go of what can be made again.
+    pub fn forget_binary(&self) {
+        *self.binary.lock().unwrap_or_else(PoisonError::into_inner) = Binary::Never;
     }
 
     /// Field labels, which the rules of the kind compute once.

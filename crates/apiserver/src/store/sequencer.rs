@@ -1,18 +1,26 @@
 //! The one writer: compares, numbers, makes durable, publishes, answers — in this order.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bowline_api::ObjectKey;
 use tokio::sync::{mpsc, oneshot};
 
-use super::backend::{Backend, Record};
-use super::object::{Event, EventKind, Stored, encode};
-use super::state::Shared;
-use super::{Change, Expect, Write, WriteError};
+use super::backend::{AppendError, Backend, Record};
+use super::draft::{Draft, Events, Slot};
+use super::errors::{Trouble, WriteError};
+use super::expiry::Expiries;
+use super::object::{Event, EventKind, Stored};
+use super::options::{Options, expires};
+use super::recovery::{self, Found};
+use super::room::{Growth, Room};
+use super::state::{FIRST_VERSION, Shared};
+use super::{Change, Expect, Write};
+use crate::metadata;
 
 /// Writes that share one disk sync at most.
 const BATCH_MAX: usize = 1024;
+/// Between two tries to open a failed backend again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(250);
 
 /// A write and where its answer goes.
 pub struct Job {
@@ -23,24 +31,35 @@ pub struct Job {
 pub struct Sequencer {
     shared: Arc<Shared>,
     backend: Box<dyn Backend>,
+    options: Options,
+    expiries: Option<Arc<Expiries>>,
     version: u64,
-    /// Set for good when the backend failed: from then on memory and disk may differ, so nothing is
-    /// written any more and a restart decides what landed.
-    failed: Option<String>,
+    /// Set while memory and disk may differ; nothing is written meanwhile.
+    failed: Option<Failed>,
 }
 
-/// A write that passed its comparison.
-struct Accepted {
-    resource: Arc<str>,
-    event: Arc<Event>,
+/// A batch of which nothing is known.
+struct Failed {
+    why: String,
+    batch: Batch,
 }
 
-type Pending = BTreeMap<(Arc<str>, ObjectKey), Option<Arc<Stored>>>;
+/// Writes that passed their comparisons and go to the disk together.
+struct Batch {
+    version: u64,
+    records: Vec<Record>,
+    events: Events,
+}
 
 impl Sequencer {
-    pub fn new(shared: Arc<Shared>, backend: Box<dyn Backend>) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        backend: Box<dyn Backend>,
+        options: Options,
+        expiries: Option<Arc<Expiries>>,
+    ) -> Self {
         let version = shared.read().version();
-        Self { shared, backend, version, failed: None }
+        Self { shared, backend, options, expiries, version, failed: None }
     }
 
     /// Commits until all senders are gone. What queues up during one sync shares the next one.
@@ -53,83 +72,171 @@ impl Sequencer {
                 // A caller that went away does not undo its write.
                 let _ = reply.send(result);
             }
+            self.recover(&mut jobs);
+        }
+    }
+
+    /// Stays until the backend works again; who comes meanwhile is refused at once.
+    fn recover(&mut self, jobs: &mut mpsc::Receiver<Job>) {
+        while let Some(failed) = self.failed.take() {
+            let trouble = Trouble::NotWritten(failed.why.clone());
+            while let Ok(job) = jobs.try_recv() {
+                let _ = job.reply.send(Err(trouble.clone().into()));
+            }
+            let _ = self.settle(failed);
+            if self.failed.is_some() {
+                if jobs.is_closed() {
+                    return;
+                }
+                std::thread::sleep(REOPEN_PAUSE);
+            } else {
+                self.shared.set_trouble(None);
+                tracing::info!("the store takes writes again");
+            }
         }
     }
 
     /// One batch, one sync. Results come in the order of the writes.
     pub fn commit(&mut self, writes: Vec<Write>) -> Vec<Result<Arc<Stored>, WriteError>> {
-        let mut pending = Pending::new();
-        let mut accepted = Vec::with_capacity(writes.len());
-        let results: Vec<_> = writes
-            .into_iter()
-            .map(|write| {
-                let done = self.accept(write, &mut pending)?;
-                let object = done.event.object.clone();
-                accepted.push(done);
-                Ok(object)
-            })
-            .collect();
-        if accepted.is_empty() {
+        let shared = self.shared.clone();
+        let mut draft = Draft::new(&shared);
+        let mut room = self.room();
+        let mut accept = |write| match &mut room {
+            Ok(room) => self.accept(write, &mut draft, room),
+            Err(trouble) => Err(trouble.clone().into()),
+        };
+        let results: Vec<_> = writes.into_iter().map(&mut accept).collect();
+        let events = draft.finish();
+        if events.is_empty() {
             return results;
         }
-        let records: Vec<Record> = accepted.iter().map(Accepted::record).collect();
-        if let Err(why) = self.backend.append(&records, self.version) {
-            tracing::error!(%why, "the store failed; no further writes until a restart");
-            self.failed = Some(why.clone());
-            return results
-                .into_iter()
-                .map(|result| result.and_then(|_| Err(WriteError::Unavailable(why.clone()))))
-                .collect();
+        let records = events.iter().map(|(resource, event)| self.record(resource, event)).collect();
+        let batch = Batch { version: self.version, records, events };
+        match self.persist(batch) {
+            Ok(()) => results,
+            Err(trouble) => {
+                results.into_iter().map(|result| result.and_then(|_| Err(trouble.clone().into()))).collect()
+            }
         }
-        self.shared.publish(accepted.into_iter().map(|a| (a.resource, a.event)).collect());
-        results
     }
 
     /// Compares with what is there, including earlier writes of this batch, and gives out a version.
-    fn accept(&mut self, write: Write, pending: &mut Pending) -> Result<Accepted, WriteError> {
-        if let Some(why) = &self.failed {
-            return Err(WriteError::Unavailable(why.clone()));
-        }
+    fn accept(
+        &mut self,
+        write: Write,
+        draft: &mut Draft<'_>,
+        room: &mut Room,
+    ) -> Result<Arc<Stored>, WriteError> {
         let Write { resource, key, expect, change } = write;
-        let slot = (resource, key);
-        let current = match pending.get(&slot) {
-            Some(current) => current.clone(),
-            None => self.shared.read().object(&slot.0, &slot.1),
-        };
+        let slot: Slot = (resource, key);
+        let current = draft.current(&slot);
         let expected = match (expect, &current) {
             (Expect::Absent, None) => true,
             (Expect::Version(version), Some(object)) => object.version == version,
             _ => false,
         };
-        if !expected {
+        let new = match change {
+            Change::Put(value) => Some(value),
+            Change::Delete => None,
+        };
+        if !expected || (new.is_none() && current.is_none()) {
             return Err(WriteError::Conflict { current });
         }
-        let (kind, value) = match (change, &current) {
-            (Change::Put(value), None) => (EventKind::Added, value),
-            (Change::Put(value), Some(_)) => (EventKind::Modified, value),
-            (Change::Delete, Some(object)) => (EventKind::Deleted, object.value()),
-            (Change::Delete, None) => return Err(WriteError::Conflict { current }),
-        };
+        let leaving = new.as_ref().is_none_or(metadata::deleting);
         let version = self.version + 1;
-        let (json, frame) = encode(kind, value, version).map_err(WriteError::Unavailable)?;
+        let event = Draft::event(current, &slot.1, new, version).map_err(Trouble::NotWritten)?;
+        room.admit(growth(&event, leaving))?;
         self.version = version;
-        let object = Arc::new(Stored::new(slot.1.clone(), version, json));
-        let resource = slot.0.clone();
-        pending.insert(slot, (kind != EventKind::Deleted).then(|| object.clone()));
-        let event = Event { kind, version, object, previous: current, frame };
-        Ok(Accepted { resource, event: Arc::new(event) })
+        Ok(draft.add(slot, event))
     }
-}
 
-impl Accepted {
-    fn record(&self) -> Record {
-        let object = &self.event.object;
-        let live = self.event.kind != EventKind::Deleted;
+    fn room(&self) -> Result<Room, Trouble> {
+        let space = if self.options.free_min == 0 { Ok(None) } else { self.backend.space() };
+        Ok(Room {
+            quota: self.options.quota,
+            used: self.shared.read().bytes(),
+            space: space.map_err(Trouble::NotWritten)?,
+            free_min: self.options.free_min,
+        })
+    }
+
+    fn record(&self, resource: &Arc<str>, event: &Event) -> Record {
+        let object = &event.object;
+        let live = event.kind != EventKind::Deleted;
+        let expiries = self.expiries.as_ref().filter(|_| live && expires(resource));
         Record {
-            resource: self.resource.clone(),
+            resource: resource.clone(),
             key: object.key.clone(),
             version: object.version,
             json: live.then(|| object.json.clone()),
+            expires: expiries.map(|expiries| expiries.end()),
         }
     }
+
+    /// Durable first, visible second.
+    fn persist(&mut self, batch: Batch) -> Result<(), Trouble> {
+        match self.backend.append(&batch.records, batch.version) {
+            Ok(()) => {
+                self.publish(batch);
+                Ok(())
+            }
+            Err(AppendError { why, full }) => {
+                tracing::error!(%why, "a write to the store failed; reading back what landed");
+                let settled = self.settle(Failed { why, batch });
+                match settled {
+                    Err(Trouble::NotWritten(why)) if full => Err(Trouble::Full(format!(
+                        "{why}: the disk of the store is full. Make room on that disk; reads go on"
+                    ))),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    /// Opens the backend anew and finds out whether a batch is there. If that fails, too, it stays unknown.
+    fn settle(&mut self, failed: Failed) -> Result<(), Trouble> {
+        match self.look(&failed.batch) {
+            Ok(Found::Landed) => {
+                self.publish(failed.batch);
+                Ok(())
+            }
+            Ok(Found::Lost) => Err(Trouble::NotWritten(failed.why)),
+            Err(why) => {
+                let trouble = Trouble::Unknown(failed.why.clone());
+                tracing::error!(%why, "the store could not be opened again; reads go on, writes are refused");
+                self.shared.set_trouble(Some(why));
+                self.failed = Some(failed);
+                Err(trouble)
+            }
+        }
+    }
+
+    fn look(&mut self, batch: &Batch) -> Result<Found, String> {
+        let loaded = self.backend.reopen()?;
+        let on_disk = loaded.version.max(FIRST_VERSION);
+        let found = recovery::found(self.shared.read().version(), batch.version, on_disk)?;
+        if found == Found::Landed {
+            // It is readable, but the disk may not have it: only a sync that succeeds says so.
+            self.backend.append(&batch.records, batch.version).map_err(|error| error.why)?;
+        }
+        Ok(found)
+    }
+
+    fn publish(&mut self, batch: Batch) {
+        if let Some(expiries) = &self.expiries {
+            for record in batch.records.into_iter().filter(|record| expires(&record.resource)) {
+                let slot = (record.resource, record.key);
+                match record.expires {
+                    Some(at) => expiries.set(slot, record.version, at),
+                    None => expiries.forget(&slot),
+                }
+            }
+        }
+        self.shared.publish(batch.events, batch.version);
+    }
+}
+
+fn growth(event: &Event, leaving: bool) -> Growth {
+    let after = if event.kind == EventKind::Deleted { 0 } else { event.object.bytes() };
+    Growth { before: event.previous.as_ref().map_or(0, |object| object.bytes()), after, leaving }
 }

@@ -1,16 +1,20 @@
 //! The live objects and the recent past of each kind, shared by the sequencer and all readers.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bowline_api::ObjectKey;
 use tokio::sync::Notify;
 
 use super::backend::Loaded;
+use super::draft::Events;
 use super::object::{Event, EventKind, Stored};
 
 /// The version of an empty store. Not 0, which in requests means "whatever there is".
-const FIRST_VERSION: u64 = 1;
+pub const FIRST_VERSION: u64 = 1;
+
+/// Events whose encoded forms are kept for watchers that are on their way.
+const HOT_EVENTS: usize = 256;
 
 /// How much of the past is kept for watchers that lag or come back, per kind.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +35,8 @@ pub struct Shared {
     state: RwLock<State>,
     /// Wakes whoever waits for a version of the whole store.
     moved: Notify,
+    /// Why nothing can be written any more.
+    trouble: Mutex<Option<String>>,
 }
 
 pub struct State {
@@ -39,6 +45,10 @@ pub struct State {
     opened: u64,
     limits: Limits,
     tables: BTreeMap<Arc<str>, Table>,
+    /// What all live objects take together.
+    bytes: u64,
+    /// How often everything was replaced. Versions may be lower afterwards, so they cannot tell.
+    epoch: u64,
 }
 
 /// One kind.
@@ -60,12 +70,21 @@ pub struct Log {
 
 impl Shared {
     pub fn new(loaded: Loaded, limits: Limits) -> Self {
-        let version = loaded.version.max(FIRST_VERSION);
-        let mut state = State { version, opened: version, limits, tables: BTreeMap::new() };
-        for (resource, object) in loaded.objects {
-            state.table_mut(&resource).objects.insert(object.key.clone(), object);
-        }
-        Self { state: RwLock::new(state), moved: Notify::new() }
+        let mut state = State { version: 0, opened: 0, limits, tables: BTreeMap::new(), bytes: 0, epoch: 0 };
+        state.fill(loaded);
+        Self { state: RwLock::new(state), moved: Notify::new(), trouble: Mutex::default() }
+    }
+
+    /// Starts over with other content. What happened in between is not known, so every watcher is told so.
+    pub fn replace(&self, loaded: Loaded) {
+        let woken: Vec<_> = {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.fill(loaded);
+            state.epoch += 1;
+            state.tables.values().map(|table| table.woken.clone()).collect()
+        };
+        woken.iter().for_each(|notify| notify.notify_waiters());
+        self.moved.notify_waiters();
     }
 
     /// For short reads; never held across an await.
@@ -73,13 +92,26 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes durable events visible, all at once, and wakes whoever waits for them.
-    pub fn publish(&self, events: Vec<(Arc<str>, Arc<Event>)>) {
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells whoever asks that writes fail, or that they go on.
+    pub fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Makes durable events visible, all at once, and wakes whoever waits for them. Nothing else happened up to
+    /// `version`.
+    pub fn publish(&self, events: Events, version: u64) {
         let mut woken: BTreeMap<Arc<str>, Arc<Notify>> = BTreeMap::new();
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.version = state.version.max(version);
             for (resource, event) in events {
-                state.version = event.version;
+                let gone = event.previous.as_ref().map_or(0, |object| object.bytes());
+                let new = if event.kind == EventKind::Deleted { 0 } else { event.object.bytes() };
+                state.bytes = state.bytes.saturating_sub(gone) + new;
                 let table = state.table_mut(&resource);
                 woken.entry(resource).or_insert_with(|| table.woken.clone());
                 table.apply(event);
@@ -117,6 +149,39 @@ impl State {
         self.version
     }
 
+    pub fn counts(&self) -> Vec<(Arc<str>, usize)> {
+        self.tables.iter().map(|(resource, table)| (resource.clone(), table.objects.len())).collect()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What all live objects take together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The shared text of a kind's name.
+    pub fn name(&self, resource: &str) -> Arc<str> {
+        self.tables.get_key_value(resource).map_or_else(|| resource.into(), |(name, _)| name.clone())
+    }
+
+    /// Forgets everything and takes this instead; whoever waits for a kind keeps waiting for it.
+    fn fill(&mut self, loaded: Loaded) {
+        self.version = loaded.version.max(FIRST_VERSION);
+        self.opened = self.version;
+        self.bytes = 0;
+        for table in self.tables.values_mut() {
+            table.objects.clear();
+            table.log = Log::new(self.opened, self.limits);
+        }
+        for (resource, object) in loaded.objects {
+            self.bytes += object.bytes();
+            self.table_mut(&resource).objects.insert(object.key.clone(), object);
+        }
+    }
+
     pub fn table(&self, resource: &str) -> Option<&Table> {
         self.tables.get(resource)
     }
@@ -134,7 +199,7 @@ impl State {
         let (floor, limits) = (self.opened, self.limits);
         self.tables.entry(resource.clone()).or_insert_with(|| Table {
             objects: BTreeMap::new(),
-            log: Log { events: VecDeque::new(), bytes: 0, limits, floor },
+            log: Log::new(floor, limits),
             woken: Arc::new(Notify::new()),
         })
     }
@@ -155,9 +220,17 @@ impl Table {
 }
 
 impl Log {
+    fn new(floor: u64, limits: Limits) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, limits, floor }
+    }
+
     fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.object.json.len();
         self.events.push_back(event);
+        // Whoever keeps up has seen it; whoever does not makes it again.
+        if let Some(seen) = self.events.len().checked_sub(HOT_EVENTS).and_then(|at| self.events.get(at)) {
+            seen.object.forget_binary();
+        }
         let Limits { log_events, log_bytes } = self.limits;
         while self.events.len() > log_events || (self.bytes > log_bytes && self.events.len() > 1) {
             let Some(oldest) = self.events.pop_front() else { return };

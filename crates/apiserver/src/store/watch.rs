@@ -8,8 +8,9 @@ use super::object::Event;
 use super::snapshot::Gone;
 use super::state::Shared;
 
-/// Events handed out at a time, so that one slow watcher holds few of them.
+/// Events and bytes of JSON handed out at a time, so that one slow watcher holds little.
 const BATCH_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Sees every event of a kind after its position exactly once and in order, or [`Gone`].
 pub struct Watcher {
@@ -17,16 +18,20 @@ pub struct Watcher {
     resource: Arc<str>,
     woken: Arc<Notify>,
     position: u64,
+    epoch: u64,
 }
 
 impl Watcher {
     pub(super) fn new(shared: Arc<Shared>, resource: Arc<str>, after: u64) -> Result<Self, Gone> {
         let woken = shared.woken(&resource);
-        let oldest = shared.read().floor(&resource);
+        let (oldest, epoch) = {
+            let state = shared.read();
+            (state.floor(&resource), state.epoch())
+        };
         if after < oldest {
             return Err(Gone { wanted: after, oldest });
         }
-        Ok(Self { shared, resource, woken, position: after })
+        Ok(Self { shared, resource, woken, position: after, epoch })
     }
 
     /// Waits for events; never returns an empty list. Dropping the future loses nothing.
@@ -49,11 +54,21 @@ impl Watcher {
     pub fn ready(&mut self) -> Result<Vec<Arc<Event>>, Gone> {
         let state = self.shared.read();
         let oldest = state.floor(&self.resource);
-        if self.position < oldest {
+        if self.position < oldest || self.epoch != state.epoch() {
             return Err(Gone { wanted: self.position, oldest });
         }
         let Some(table) = state.table(&self.resource) else { return Ok(Vec::new()) };
-        let events: Vec<_> = table.log.after(self.position).take(BATCH_MAX).cloned().collect();
+        let mut bytes = 0;
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        for event in table.log.after(self.position) {
+            // What happened at one version (objects whose lease ended) goes together: a position is a version.
+            let together = events.last().is_some_and(|last| last.version == event.version);
+            if !together && (events.len() >= BATCH_MAX || bytes >= BATCH_BYTES_MAX) {
+                break;
+            }
+            bytes += event.object.json.len();
+            events.push(event.clone());
+        }
         if let Some(last) = events.last() {
             self.position = last.version;
         }
@@ -65,6 +80,9 @@ impl Watcher {
     /// This is the version of the whole store, so it moves on although this kind is quiet.
     pub fn settled(&mut self) -> Option<u64> {
         let state = self.shared.read();
+        if self.epoch != state.epoch() {
+            return None;
+        }
         let behind = state.table(&self.resource).is_some_and(|t| t.log.after(self.position).next().is_some());
         if behind {
             return None;

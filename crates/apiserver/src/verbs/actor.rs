@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Call;
+use super::options::{MANAGER_MAX, is_print};
 use crate::auth::User;
 use crate::status::Status;
 
@@ -33,8 +34,20 @@ impl Actor {
     /// Clients that give no name to their fields are known by the first part of their user agent.
     pub fn of_delete(call: &Call, dry_run: bool) -> Self {
         let named = call.query.get("fieldManager");
-        let agent = call.user_agent.split('/').next().unwrap_or_default();
-        let manager = if named.is_empty() { agent } else { named };
-        Self { user: call.user.clone(), manager: manager.into(), dry_run }
+        let manager = if named.is_empty() { agent(&call.user_agent) } else { named.to_owned() };
+        Self { user: call.user.clone(), manager, dry_run }
     }
+}
+
+/// As much of it as a name may have.
+fn agent(user_agent: &str) -> String {
+    let mut name = String::new();
+    let first = user_agent.split('/').next().unwrap_or_default();
+    for character in first.chars().filter(|character| is_print(*character)) {
+        if name.len() + character.len_utf8() > MANAGER_MAX {
+            break;
+        }
+        name.push(character);
+    }
+    name
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::update::change;
+use super::update::{Tracking, change_tracked};
 use super::{Call, Outcome, Reply, input};
 use crate::core::Core;
 use crate::field::Invalid;
@@ -39,7 +39,9 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     }
     let now = metadata::timestamp(core.clock.now());
     // The whole pod is written, so its status counts as part of the change.
-    change(core, call, Part::Binding, None, |old| assigned(old, node, &binding, &now)).await?;
+    // Nobody owns an assignment.
+    let make = |old: &Value| assigned(old, node, &binding, &now);
+    change_tracked(core, call, Part::Binding, None, Tracking::Done, make).await?;
     let status = Status::new(StatusCode::OK, "", "");
     Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
 }

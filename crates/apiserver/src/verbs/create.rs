@@ -8,7 +8,9 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
-use super::{Actor, Call, Reply, namespace};
+use super::options::{self, Verb};
+use super::update::Tracking;
+use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::metadata;
@@ -23,6 +25,7 @@ const PREFIX_MAX: usize = 63 - SUFFIX;
 const NAME_ATTEMPTS: usize = 8;
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
+    options::check(call, Verb::Create)?;
     let Input { object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
@@ -43,8 +46,20 @@ pub async fn create(
     core: &Core,
     kind: &dyn Kind,
     within: &str,
+    object: Value,
+    actor: &Actor,
+) -> Result<Bytes, Status> {
+    create_tracked(core, kind, within, object, actor, Tracking::Compare).await
+}
+
+/// The same, where the object may bring the record of its fields along.
+pub async fn create_tracked(
+    core: &Core,
+    kind: &dyn Kind,
+    within: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
     if metadata::version(&object)?.is_some() {
@@ -67,7 +82,7 @@ pub async fn create(
             let name = format!("{kept}{}", core.random.name_suffix(SUFFIX));
             metadata::set(&mut object, "name", Some(name.into()));
         }
-        let object = prepare(core, kind, within, object, actor)?;
+        let object = prepare(core, kind, within, object, actor, tracking)?;
         if actor.dry_run {
             return serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal);
         }
@@ -75,7 +90,7 @@ pub async fn create(
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
-        match core.store.write(write).await {
+        match core.write(kind, write).await {
             Ok(stored) => {
                 if info.namespaced {
                     namespace::after_creation(core, &stored.key.namespace).await?;
@@ -84,14 +99,14 @@ pub async fn create(
             }
             Err(WriteError::Conflict { .. }) if !last => {}
             Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
 }
 
 /// The object belongs where the path says.
-fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
+pub fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), Status> {
     let own = metadata::text(object, "namespace");
     // A cluster-scoped object just loses a namespace somebody gave it.
     if namespaced && !own.is_empty() && own != namespace {
@@ -103,16 +118,23 @@ fn place(object: &mut Value, namespaced: bool, namespace: &str) -> Result<(), St
     Ok(())
 }
 
-/// Admission, metadata and the rules of the kind.
+/// The record, admission, metadata and the rules of the kind.
 fn prepare(
     core: &Core,
     kind: &dyn Kind,
     namespace: &str,
     mut object: Value,
     actor: &Actor,
+    tracking: Tracking,
 ) -> Result<Value, Status> {
     let info = kind.info();
     let now = core.clock.now();
+    let sent = ownership::detach(&mut object);
+    // Before admission: what the server adds is nobody's.
+    let record = match tracking {
+        Tracking::Compare => ownership::track(kind, "", actor, (&Value::Null, &object), sent, now),
+        Tracking::Done => sent,
+    };
     let name = metadata::name(&object).to_owned();
     let request = AdmissionRequest {
         operation: Operation::Create,
@@ -131,9 +153,12 @@ fn prepare(
     let prepared = kind.prepare_create(object, now).map_err(Status::internal)?;
     let mut errors = metadata::validate(&prepared.object, kind);
     errors.extend(prepared.errors);
+    errors.extend(ownership::errors(&record));
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }
     core.validate(&request, &prepared.object)?;
-    Ok(prepared.object)
+    let mut object = prepared.object;
+    ownership::attach(&mut object, record);
+    Ok(object)
 }

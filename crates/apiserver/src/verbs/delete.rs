@@ -79,7 +79,7 @@ pub async fn delete(
     let info = kind.info();
     for _ in 0..ATTEMPTS_MAX {
         let not_found = || Status::not_found(info.resource(), &key.name);
-        let current = core.store.get(&info.table, key).ok_or_else(not_found)?;
+        let current = core.object(kind, key).ok_or_else(not_found)?;
         let old = current.value();
         check(options, &old, info, &key.name)?;
         if let Some(why) = kind.delete_refusal(&old).map_err(Status::internal)? {
@@ -117,14 +117,14 @@ pub async fn delete(
         let gone = matches!(change, Change::Delete);
         let expect = Expect::Version(current.version);
         let write = Write { resource: info.table.clone(), key: key.clone(), expect, change };
-        match core.store.write(write).await {
+        match core.write(kind, write).await {
             Ok(object) if gone => {
                 namespace::after_removal(core, &key.namespace).await?;
                 return Ok(Deleted::Gone(object));
             }
             Ok(object) => return Ok(Deleted::Held(object.json.clone())),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::modified(info.resource(), &key.name))

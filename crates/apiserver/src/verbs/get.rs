@@ -12,6 +12,6 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     if let Some(version) = list::wanted_version(call)? {
         list::wait_for(core, version).await?;
     }
-    let object = core.store.get(&call.info().table, &call.key()).ok_or_else(|| call.not_found())?;
+    let object = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
     Ok(Reply::object(StatusCode::OK, object.json.clone(), Vec::new()))
 }

@@ -1,25 +1,20 @@
 //! From a body to an object of the kind of the call.
 
+use http::StatusCode;
 use serde_json::Value;
 
-use super::Call;
+use super::options::{FieldValidation, field_validation};
+use super::{Call, ownership};
 use crate::field::Invalid;
 use crate::metadata;
 use crate::status::Status;
-
-/// What to do about fields the kind does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
 
 /// Where an object came from; the errors differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Body,
     Patch,
+    Apply,
 }
 
 /// An object and what to warn of.
@@ -49,11 +44,23 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
             let patch = String::from_utf8_lossy(&call.body).into_owned();
             Status::invalid("", "", "", &[Invalid::invalid("patch", patch, why)])
         }
+        Source::Apply => {
+            let shown = shown_kind(&info.api_version, &info.kind);
+            let text = format!(
+                "failed to convert new object ({}/{}; {shown}) to proper version: unable to convert unstructured object to {shown}: {why}",
+                call.namespace.as_deref().unwrap_or_default(),
+                call.name(),
+            );
+            Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text)
+        }
     };
     check_type(call, &mut value)?;
-    let decoded = call.kind.decode(&value).map_err(refused)?;
+    // Nothing that the rules of a kind look at.
+    let record = ownership::detach(&mut value);
+    let mut decoded = call.kind.decode(&value).map_err(refused)?;
+    ownership::attach(&mut decoded.object, record);
     let unknown: Vec<String> = decoded.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    let mut warnings = match field_validation(call)? {
+    let mut warnings = match field_validation(&call.query).unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => unknown,
         FieldValidation::Strict if unknown.is_empty() => Vec::new(),
@@ -64,7 +71,7 @@ pub fn decode(call: &Call, mut value: Value, source: Source) -> Result<Input, St
     let mut object = decoded.object;
     let moment = match source {
         Source::Body => "",
-        Source::Patch => " after mutating admission happens",
+        Source::Patch | Source::Apply => " after mutating admission happens",
     };
     warnings.extend(metadata::fold_owners(&mut object, moment));
     Ok(Input { object, warnings })
@@ -99,13 +106,46 @@ fn check_type(call: &Call, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn field_validation(call: &Call) -> Result<FieldValidation, Status> {
-    match call.query.get("fieldValidation") {
-        "Ignore" => Ok(FieldValidation::Ignore),
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Strict" => Ok(FieldValidation::Strict),
-        other => Err(Status::bad_request(format!(
-            "fieldValidation: Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
-        ))),
+/// What comes out of a patch is still the object of the path.
+pub fn check_place(call: &Call, object: &Value) -> Result<(), Status> {
+    let own = metadata::text(object, "namespace");
+    if call.info().namespaced && !own.is_empty() && own != call.namespace.as_deref().unwrap_or_default() {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let (name, expected) = (metadata::name(object), call.name());
+    if !name.is_empty() && name != expected {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({expected})"
+        )));
+    }
+    Ok(())
+}
+
+/// A patch may name the version it was made for.
+pub fn check_version(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
+    let same = metadata::text(object, "resourceVersion") == metadata::text(old, "resourceVersion");
+    if !same && metadata::version(object)?.is_some() && !old.is_null() {
+        return Err(Status::modified(call.info().resource(), call.name()));
+    }
+    Ok(())
+}
+
+/// A kind as upstream's errors show it, e.g. `apps/v1, Kind=Deployment`.
+pub fn shown_kind(api_version: &str, kind: &str) -> String {
+    let group = if api_version.contains('/') { "" } else { "/" };
+    format!("{group}{api_version}, Kind={kind}")
+}
+
+/// What Go calls a JSON value.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bowline_api::ObjectKey;
+use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Listed, Outcome, Reply};
@@ -63,6 +64,8 @@ pub async fn listed(core: &Core, call: &Call) -> Result<Listed, Status> {
         }
         token => {
             let (after, version) = parse_token(token)?;
+            // Another server may have answered with the page before.
+            wait_for(core, version).await?;
             (Some(after), Some(version))
         }
     };
@@ -83,10 +86,8 @@ fn page(
     let mut listed = Listed::default();
     let scan = if selector.is_everything() { limit } else { SCAN };
     loop {
-        let page = core
-            .store
-            .page(&call.info().table, namespace, after.as_ref(), at, scan)
-            .map_err(|gone| expired(call, gone))?;
+        let page =
+            core.page(kind, namespace, after.as_ref(), at, scan).map_err(|gone| expired(call, gone))?;
         // Later looks see the version of the first one.
         (listed.version, at) = (page.version, Some(page.version));
         let last = page.objects.last().map(|object| object.key.clone());
@@ -112,6 +113,13 @@ fn page(
 /// The version a client asks for; absent and `0` mean "whatever is there".
 pub fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
     Ok(call.query.number("resourceVersion")?.filter(|version| *version > 0))
+}
+
+/// Whether a request must see everything that was written before it: all but reads of a version of the client's
+/// choice.
+pub fn wants_latest(method: &Method, call: &Call) -> bool {
+    let chosen = !call.query.get("resourceVersion").is_empty() || !call.query.get("continue").is_empty();
+    *method != Method::GET || !chosen
 }
 
 /// Waits a little for a version that does not exist yet.

@@ -1,6 +1,7 @@
 //! The verbs. They know no kind, with two exceptions: the `binding` of pods, and namespaces.
 
 mod actor;
+mod apply;
 mod binding;
 mod create;
 mod delete;
@@ -8,6 +9,8 @@ mod get;
 mod input;
 mod list;
 mod namespace;
+mod options;
+mod ownership;
 mod patch;
 mod update;
 mod watch;
@@ -19,9 +22,10 @@ use bowline_api::ObjectKey;
 use bytes::Bytes;
 use futures::Stream;
 use http::{Method, StatusCode};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::User;
+use crate::auth::{Attributes, ResourceAttributes, User, review, token};
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
 use crate::http::query::Query;
@@ -30,7 +34,8 @@ use crate::status::Status;
 use crate::store::Stored;
 
 pub use actor::Actor;
-pub use create::ensure;
+pub use create::{ensure, place};
+pub use input::parse as parse_body;
 pub use namespace::resume;
 
 /// One request for a resource.
@@ -104,6 +109,22 @@ impl Call {
         self.name.as_deref().unwrap_or_default()
     }
 
+    /// Refuses what the user may not do with the object of the call beside what the request itself asks for.
+    pub fn may(&self, core: &Core, verb: &str) -> Result<(), Status> {
+        let info = self.info();
+        let asked = Attributes::Resource(ResourceAttributes {
+            verb: verb.into(),
+            group: info.group.clone().into_owned(),
+            version: info.version.clone().into_owned(),
+            resource: info.names.plural.clone().into_owned(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.name.clone().unwrap_or_default(),
+            ..ResourceAttributes::default()
+        });
+        let decision = core.access.authorizer().decide(&self.user, &asked);
+        if decision.allowed { Ok(()) } else { Err(asked.forbidden(&self.user, &decision.reason)) }
+    }
+
     fn not_found(&self) -> Status {
         Status::not_found(self.info().resource(), self.name())
     }
@@ -119,14 +140,25 @@ impl Reply {
     }
 }
 
+/// The object in the body of a call, and what to warn of.
+pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
+    let input = input::decode(call, input::parse(call)?, input::Source::Body)?;
+    Ok((input.object, input.warnings))
+}
+
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
+    if list::wants_latest(method, &call) {
+        core.store.fresh().await.map_err(Status::store)?;
+    }
     let info = call.info();
     // A path with a namespace for a kind without one, or a name without the namespace it needs.
     let misplaced = call.namespace.is_some() != info.namespaced && (!info.namespaced || call.name.is_some());
     let part = match call.subresource.as_deref() {
         _ if misplaced => return Err(Status::no_such_resource()),
+        None if review::applies(info) => return review::run(core, method, &call),
         None => Part::Main,
+        Some("token") if token::applies(info) => return token::run(core, method, &call),
         Some("status") if info.status => Part::Status,
         Some("binding") if binding::applies(info) => {
             return match *method {
@@ -145,7 +177,9 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply,
         (&Method::PUT, true) => update::run(core, &call, part).await,
         (&Method::PATCH, true) => patch::run(core, &call, part).await,
         (&Method::DELETE, true) if part == Part::Main => delete::run(core, &call).await,
-        (&Method::DELETE, false) if !everywhere => delete::collection(core, &call).await,
+        (&Method::DELETE, false) if !everywhere && info.verbs.contains(&"deletecollection") => {
+            delete::collection(core, &call).await
+        }
         _ => Err(Status::method_not_allowed()),
     }
 }

@@ -4,6 +4,7 @@
 //! object checks whether it was the last one, so there is nothing to run in the background; what a crash
 //! leaves half done is taken up at the next start.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_api::ObjectKey;
@@ -66,7 +67,7 @@ pub async fn empty(core: &Core, namespace: &str) -> Result<(), Status> {
 async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
     for kind in contained(core) {
         let kind = kind.as_ref();
-        let page = core.store.page(&kind.info().table, Some(namespace), None, None, usize::MAX);
+        let page = core.page(kind, Some(namespace), None, None, usize::MAX);
         for object in page.map_err(Status::internal)?.objects {
             match delete::delete(core, kind, &object.key, &Options::default(), &Actor::server()).await {
                 Err(status) if status.code >= 500 => return Err(status),
@@ -117,7 +118,7 @@ pub async fn after_removal(core: &Core, namespace: &str) -> Result<(), Status> {
         match core.store.write(write).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Ok(())
@@ -133,7 +134,10 @@ fn is_empty(core: &Core, namespace: &str) -> Result<bool, Status> {
     Ok(true)
 }
 
-/// The kinds that live in namespaces.
+/// The kinds that live in namespaces, one for each table.
 fn contained(core: &Core) -> Vec<Arc<dyn Kind>> {
-    core.registry().kinds().filter(|kind| kind.info().namespaced).cloned().collect()
+    let registry = core.registry();
+    let mut tables = BTreeSet::new();
+    let namespaced = registry.kinds().filter(|kind| kind.info().namespaced);
+    namespaced.filter(|kind| tables.insert(kind.info().table.clone())).cloned().collect()
 }

@@ -6,11 +6,11 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::input::{self, Input, Source};
+use super::options::{self, Verb};
 use super::update::change;
-use super::{Call, Reply};
+use super::{Call, Reply, apply};
 use crate::core::Core;
-use crate::metadata;
-use crate::patch::{MEDIA_TYPES, Patch};
+use crate::patch::{APPLY, MEDIA_TYPES, Patch};
 use crate::registry::Part;
 use crate::status::Status;
 
@@ -19,22 +19,22 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
     if !MEDIA_TYPES.contains(&call.content_type.as_str()) {
         return Err(unsupported());
     }
+    options::check(call, Verb::Patch)?;
+    if call.content_type == APPLY {
+        return apply::run(core, call, part).await;
+    }
     let body = crate::http::body::parse(&call.body)?;
     let patch = Patch::new(&call.content_type, body).ok_or_else(unsupported)?;
-    apply(core, call, part, &patch).await
+    patched(core, call, part, &patch).await
 }
 
-async fn apply(core: &Core, call: &Call, part: Part, patch: &Patch) -> Result<Reply, Status> {
+async fn patched(core: &Core, call: &Call, part: Part, patch: &Patch) -> Result<Reply, Status> {
     let mut warnings = Vec::new();
     let make = |old: &Value| {
         let patched = patch.apply(old)?;
         let input: Input = input::decode(call, patched, Source::Patch)?;
-        // A patch may name the version it was made for.
-        if metadata::text(&input.object, "resourceVersion") != metadata::text(old, "resourceVersion")
-            && metadata::version(&input.object)?.is_some()
-        {
-            return Err(Status::modified(call.info().resource(), call.name()));
-        }
+        input::check_place(call, &input.object)?;
+        input::check_version(call, &input.object, old)?;
         warnings = input.warnings;
         Ok(input.object)
     };

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::create::create;
 use super::input::{self, Input, Source};
-use super::{Actor, Call, Reply, namespace};
+use super::options::{self, Verb};
+use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::{Invalid, Reason};
@@ -21,12 +22,23 @@ use crate::store::{Change, Expect, Write, WriteError};
 /// else got through, so this is reached only under a storm.
 const ATTEMPTS_MAX: usize = 1000;
 
+/// How the record of who set which field comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tracking {
+    /// From what a write changes.
+    Compare,
+    /// It is part of the object already.
+    Done,
+}
+
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
+    options::check(call, Verb::Update)?;
     let Input { mut object, warnings } = input::decode(call, input::parse(call)?, Source::Body)?;
     check_place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
+        call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
         return Ok(Reply::object(StatusCode::CREATED, json, warnings));
@@ -82,19 +94,42 @@ pub async fn change(
     call: &Call,
     part: Part,
     version: Option<u64>,
+    make: impl FnMut(&Value) -> Result<Value, Status>,
+) -> Result<Bytes, Status> {
+    change_tracked(core, call, part, version, Tracking::Compare, make).await
+}
+
+/// The same, where what is wanted may bring the record of its fields along.
+pub async fn change_tracked(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    version: Option<u64>,
+    tracking: Tracking,
     mut make: impl FnMut(&Value) -> Result<Value, Status>,
 ) -> Result<Bytes, Status> {
     let (info, actor) = (call.info(), Actor::of(call)?);
     let modified = || Status::modified(info.resource(), call.name());
     for _ in 0..ATTEMPTS_MAX {
-        let current = core.store.get(&info.table, &call.key()).ok_or_else(|| call.not_found())?;
+        let current = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
         if version.is_some_and(|wanted| wanted != current.version) {
             return Err(modified());
         }
-        let old = current.value();
-        let new = make(&old)?;
-        let new = prepare(core, call, part, new, &old, &actor)?;
-        if new == old {
+        let mut old = current.value();
+        let mut new = make(&old)?;
+        let sent = ownership::detach(&mut new);
+        let record = match tracking {
+            Tracking::Compare => {
+                let (kind, subresource) = (call.kind.as_ref(), ownership::subresource(call));
+                ownership::track(kind, subresource, &actor, (&old, &new), sent, core.clock.now())
+            }
+            Tracking::Done => sent,
+        };
+        let before = ownership::detach(&mut old);
+        let mut new = prepare(core, call, part, new, &old, &actor, ownership::errors(&record))?;
+        let same = ownership::unchanged((&new, &record), (&old, &before));
+        ownership::attach(&mut new, record);
+        if same && !core.is_outdated(call.kind.as_ref(), &call.key(), &new) {
             return Ok(current.json.clone());
         }
         let encoded = |value: &Value| serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal);
@@ -109,7 +144,7 @@ pub async fn change(
         };
         let expect = Expect::Version(current.version);
         let write = Write { resource: info.table.clone(), key: call.key(), expect, change };
-        match core.store.write(write).await {
+        match core.write(call.kind.as_ref(), write).await {
             Ok(stored) => match last {
                 None => return Ok(stored.json.clone()),
                 Some(last) => {
@@ -118,7 +153,7 @@ pub async fn change(
                 }
             },
             Err(WriteError::Conflict { .. }) => {}
-            Err(WriteError::Unavailable(why)) => return Err(Status::internal(why)),
+            Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(modified())
@@ -138,6 +173,7 @@ fn prepare(
     mut new: Value,
     old: &Value,
     actor: &Actor,
+    mut errors: Vec<Invalid>,
 ) -> Result<Value, Status> {
     let info = call.info();
     let now = core.clock.now();
@@ -157,7 +193,7 @@ fn prepare(
     metadata::carry_over(&mut new, old);
     let prepared = call.kind.prepare_update(new, old, part, now).map_err(Status::internal)?;
     let mut new = prepared.object;
-    let mut errors = metadata::validate(&new, call.kind.as_ref());
+    errors.extend(metadata::validate(&new, call.kind.as_ref()));
     errors.extend(metadata::validate_update(&new, old));
     errors.extend(prepared.errors);
     if !errors.is_empty() {
@@ -173,13 +209,9 @@ fn prepare(
 
 /// Whether anything but metadata and status changed.
 fn content_differs(new: &Value, old: &Value) -> bool {
-    let content = |object: &Value| {
-        let mut content = object.clone();
-        if let Some(fields) = content.as_object_mut() {
-            fields.remove("metadata");
-            fields.remove("status");
-        }
-        content
-    };
+    fn content(object: &Value) -> Vec<(&String, &Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status")).collect()
+    }
     content(new) != content(old)
 }

@@ -11,6 +11,7 @@ use super::list::{wait_for, wanted_version};
 use super::{Call, Outcome, Reply};
 use crate::core::Core;
 use crate::output::events::Encoder;
+use crate::registry::seen;
 use crate::selector::Selector;
 use crate::status::Status;
 use crate::store::{Event, EventKind, Stored, Watcher};
@@ -107,15 +108,15 @@ fn expired(gone: crate::store::Gone) -> Status {
 impl Watch {
     /// The current state as events, and a watcher for what comes after it.
     fn begin_with_state(&mut self, mark_end: bool) -> Result<(), Status> {
-        let (table, namespace) = (&self.call.info().table, self.call.namespace.as_deref());
-        let page =
-            self.core.store.page(table, namespace, None, None, usize::MAX).map_err(Status::internal)?;
+        let kind = self.call.kind.as_ref();
+        let (table, namespace) = (&kind.info().table, self.call.namespace.as_deref());
+        let page = self.core.page(kind, namespace, None, None, usize::MAX).map_err(Status::internal)?;
         self.watcher = self.core.store.watch(table, page.version).map_err(Status::internal)?;
         self.known = page.version;
         let now = self.core.clock.now();
         let mut out = Vec::new();
         for object in &page.objects {
-            if self.selector.matches(object, self.call.kind.as_ref()) {
+            if self.selector.matches(object, kind) {
                 out.extend_from_slice(&self.encoder.event(EventKind::Added, object, now));
             }
         }
@@ -186,14 +187,15 @@ impl Watch {
         }
         let (selector, kind) = (&self.selector, self.call.kind.as_ref());
         let matches = |object: &Stored| selector.matches(object, kind);
-        let before = event.previous.as_ref().filter(|object| matches(object));
-        let after = event.kind != EventKind::Deleted && matches(&event.object);
+        let object = seen(kind, &event.object);
+        let before = event.previous.as_ref().map(|old| seen(kind, old)).filter(|old| matches(old));
+        let after = event.kind != EventKind::Deleted && matches(&object);
         match (before, after) {
             (None, false) => None,
-            (None, true) => Some(self.encoder.event(EventKind::Added, &event.object, now)),
-            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &event.object, now)),
+            (None, true) => Some(self.encoder.event(EventKind::Added, &object, now)),
+            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &object, now)),
             (Some(_), false) if event.kind == EventKind::Deleted => {
-                Some(self.encoder.event(EventKind::Deleted, &event.object, now))
+                Some(self.encoder.event(EventKind::Deleted, &object, now))
             }
             // It left: its old state, under the version of the change.
             (Some(old), false) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bowline_apiserver::auth::Settings;
 use bowline_apiserver::kinds::register::{register, register_admission};
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Clock, Random};
@@ -26,10 +27,15 @@ impl Random for Mixed {
 }
 
 pub async fn server(store: Store) -> Server {
+    server_with(store, Settings::default()).await
+}
+
+pub async fn server_with(store: Store, settings: Settings) -> Server {
     let mut registry = Registry::new();
     register(&mut registry);
     register_admission(&mut registry);
-    let server = Server::new(store, registry, Arc::new(Now), Arc::new(Mixed(AtomicU64::new(1))));
+    let random = Arc::new(Mixed(AtomicU64::new(1)));
+    let server = Server::guarded(store, registry, Arc::new(Now), random, settings);
     server.bootstrap().await.unwrap();
     server
 }

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use bowline_apiserver::certs::Credentials;
-use bowline_apiserver::proxy::{ADDRESS_TYPES, NodeProxy};
-use bowline_apiserver::tls;
+use bowline_apiserver::proxy::{ADDRESS_TYPES, NodeProxy, kubelet_client};
 use bowline_host::Host;
 
 #[derive(clap::Args)]
@@ -34,7 +33,7 @@ impl Kubelets {
             _ => bail!("--kubelet-client-certificate and --kubelet-client-key need each other: give both"),
         };
         let authority = self.kubelet_certificate_authority.as_deref().map(read).transpose()?;
-        let client = tls::kubelet_client(authority.as_deref(), client.as_ref())?;
+        let client = kubelet_client(authority.as_deref(), client.as_ref())?;
         let types: Vec<&str> = self.kubelet_preferred_address_types.iter().map(String::as_str).collect();
         Ok(NodeProxy::new(host.net.clone(), client, &types))
     }

@@ -1,5 +1,6 @@
 //! `bowline kube-apiserver`: the API server alone, for upstream's controllers or ours in other processes.
 
+pub mod access;
 mod kubelets;
 mod serving;
 
@@ -11,8 +12,10 @@ use anyhow::{Context, Result, anyhow};
 use bowline_host::real::{self, RealConfig};
 use tokio_util::sync::CancellationToken;
 
+use crate::store::StoreArgs;
 use crate::terminal::Terminal;
 use crate::up::{bind, signal};
+use access::AccessArgs;
 use kubelets::Kubelets;
 pub use serving::{Place, Serving, open, server};
 
@@ -34,6 +37,10 @@ pub struct KubeApiserver {
     #[arg(long)]
     memory: bool,
     #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     kubelets: Kubelets,
 }
 
@@ -42,13 +49,18 @@ impl KubeApiserver {
         crate::logging::start("info");
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
         let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
-        let place = if self.memory { Place::Memory } else { Place::Directory(self.data_dir.join("store")) };
-        let server = server(open(place).await?, &host).await?;
+        let dir = self.data_dir.join("store");
+        let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
+        let address = listener.local_addr().context("read the API server's address")?;
+        let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
+        let server = server(store, &host, settings).await?;
         server.set_node_proxy(self.kubelets.proxy(&host)?);
 
         let stop = CancellationToken::new();
         let kubeconfig = self.data_dir.join("kubeconfig");
-        let serving = Serving::start(server, listener, &self.data_dir, &kubeconfig, stop.clone())?;
+        let clients = self.access.client_authorities()?;
+        let dir = &self.data_dir;
+        let serving = Serving::start(server, listener, dir, clients, &kubeconfig, stop.clone()).await?;
         let terminal = Terminal::default();
         terminal.line(format!("API server   https://{}", serving.address));
         terminal.line(format!("kubeconfig   {}", kubeconfig.display()));

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::store::StoreArgs;
+
 /// Settings of one installation, resolved.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -14,6 +16,8 @@ pub struct Config {
     pub node_name: String,
     /// The program with the hidden container subcommands; this one by default.
     pub shim: Option<PathBuf>,
+    /// Where objects are kept and for how long.
+    pub keeping: StoreArgs,
 }
 
 impl Config {
@@ -42,6 +46,7 @@ impl Config {
             kubelet_dir: absolute(kubelet_dir)?,
             node_name,
             shim: None,
+            keeping: StoreArgs::default(),
         })
     }
 
@@ -53,6 +58,7 @@ impl Config {
             kubelet_dir: dir.join("kubelet"),
             node_name: "this-machine".into(),
             shim: None,
+            keeping: StoreArgs::default(),
         }
     }
 

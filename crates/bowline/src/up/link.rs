@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result};
 use bowline_apiserver::certs::Authority;
-use bowline_apiserver::proxy::NodeProxy;
-use bowline_apiserver::tls;
+use bowline_apiserver::proxy::{NodeProxy, kubelet_client, kubelet_server};
 use bowline_host::Host;
 use bowline_roles::kubelet::Serving;
 
@@ -24,9 +23,9 @@ impl Link {
     pub fn make(host: &Host) -> Result<Self> {
         let now = host.clock.now();
         let authority = Authority::ephemeral(now).context("make the kubelet's authority")?;
-        let serving = tls::config_for_clients(&authority, &authority.issue_server(&[], now)?)?;
+        let serving = kubelet_server(authority.certificate(), &authority.issue_server(&[], now)?)?;
         let client = authority.issue_client(CLIENT, "system:masters", now)?;
-        let client = tls::kubelet_client(Some(authority.certificate()), Some(&client))?;
+        let client = kubelet_client(Some(authority.certificate()), Some(&client))?;
         Ok(Self {
             kubelet: Serving { address: ADDRESS.into(), tls: serving },
             proxy: NodeProxy::new(host.net.clone(), client, &["InternalIP"]),

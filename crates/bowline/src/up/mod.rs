@@ -16,6 +16,7 @@ use std::time::Instant;
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 
+use crate::store::StoreArgs;
 use crate::terminal::Terminal;
 pub use bootstrap::{CLASS, CLASS_IMMEDIATE, CLASS_SHARE};
 pub use config::Config;
@@ -39,6 +40,8 @@ pub struct Up {
     /// Name of this node; the host name by default
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 impl Up {
@@ -46,7 +49,8 @@ impl Up {
         crate::logging::start("info");
         let terminal = Terminal::default();
         let started = Instant::now();
-        let config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
+        let mut config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
+        config.keeping = self.store;
         let running = Running::start(config).await?;
         greet(&terminal, &running, started);
 

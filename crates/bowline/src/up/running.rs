@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::drivers::Drivers;
 use super::link::Link;
 use super::{Config, bootstrap, preflight};
-use crate::apiserver::{self, Place, Serving};
+use crate::apiserver::{self, Serving};
 
 /// How long containers and unmounts may take after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -38,8 +38,10 @@ impl Running {
         preflight::check(&host)?;
         let listener = preflight::bind(config.listen).await?;
 
-        let server =
-            apiserver::server(apiserver::open(Place::Directory(config.store())).await?, &host).await?;
+        let address = listener.local_addr().context("read the API server's address")?;
+        let store = config.keeping.open(Some(&config.store()), &host).await?;
+        let settings = apiserver::access::defaults(&config.data_dir, address)?;
+        let server = apiserver::server(store, &host, settings).await?;
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
         let server_stop = CancellationToken::new();
@@ -47,9 +49,11 @@ impl Running {
             server.clone(),
             listener,
             &config.data_dir,
+            None,
             &config.kubeconfig(),
             server_stop.clone(),
-        )?;
+        )
+        .await?;
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
@@ -60,6 +64,7 @@ impl Running {
             kubelet_dir: config.kubelet_dir.clone(),
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+            root_ca: Some(serving.authority.clone()),
             kubelet: Some(link.kubelet),
         };
         let roles = Embedded::start(&ports, settings).await?;

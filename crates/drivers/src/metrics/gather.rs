@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use bowline_host::Host;
+use bowline_host::metrics::{Family, Text};
 use tonic::async_trait;
 
 use super::operations::Operations;
-use super::text::{Family, Text};
 use crate::error::VolumeError;
 
 const START_TIME: Family = Family {

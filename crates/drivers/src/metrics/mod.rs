@@ -1,12 +1,11 @@
 //! What an operator can see of a driver: Prometheus text and a health check.
 //!
 //! The RPC histogram has the name, labels and buckets of csi-lib-utils' for plugins, so dashboards made for
-//! other drivers work. The text format is written by hand: it is four lines per family, less than any crate's set-up.
+//! other drivers work.
 
 mod gather;
 mod operations;
 mod serve;
-mod text;
 
 pub use gather::{Gauge, Vitals};
 pub use operations::Operations;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_host::metrics::{Family, Histogram, Text};
 use tonic::Code;
-
-use super::text::{Family, Text};
 
 const FAMILY: Family = Family {
     name: "csi_plugin_operations_seconds",
@@ -20,15 +19,7 @@ const BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.
 /// Every finished call of one driver, by method and code.
 pub struct Operations {
     driver: &'static str,
-    series: Mutex<BTreeMap<(&'static str, &'static str), Histogram>>,
-}
-
-#[derive(Default, Clone)]
-struct Histogram {
-    /// Calls per bucket, not yet summed up as the format wants them.
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    seconds: f64,
+    series: Mutex<BTreeMap<(&'static str, &'static str), Histogram<{ BUCKETS.len() }>>>,
 }
 
 impl Operations {
@@ -38,7 +29,7 @@ impl Operations {
 
     pub fn observe(&self, method: &'static str, code: Code, took: Duration) {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        series.entry((method, code_name(code))).or_default().add(took.as_secs_f64());
+        series.entry((method, code_name(code))).or_default().add(&BUCKETS, took.as_secs_f64());
     }
 
     pub fn write(&self, text: &mut Text) {
@@ -47,29 +38,8 @@ impl Operations {
         for ((method, code), histogram) in &series {
             let labels =
                 [("driver_name", self.driver), ("grpc_status_code", *code), ("method_name", *method)];
-            histogram.write(text, &labels);
+            histogram.write(text, FAMILY.name, &BUCKETS, &labels);
         }
-    }
-}
-
-impl Histogram {
-    fn add(&mut self, seconds: f64) {
-        if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
-            self.buckets[bucket] += 1;
-        }
-        self.count += 1;
-        self.seconds += seconds;
-    }
-
-    fn write(&self, text: &mut Text, labels: &[(&str, &str)]) {
-        let mut below = 0;
-        for (bound, count) in BUCKETS.iter().zip(self.buckets) {
-            below += count;
-            text.sample(FAMILY.name, "_bucket", labels, Some(&bound.to_string()), below);
-        }
-        text.sample(FAMILY.name, "_bucket", labels, Some("+Inf"), self.count);
-        text.sample(FAMILY.name, "_sum", labels, None, self.seconds);
-        text.sample(FAMILY.name, "_count", labels, None, self.count);
     }
 }
 
@@ -77,7 +47,7 @@ impl Histogram {
 #[cfg(test)]
 pub fn counts(operations: &Operations) -> Vec<String> {
     let series = operations.series.lock().unwrap_or_else(PoisonError::into_inner);
-    series.iter().map(|((method, code), seen)| format!("{method} {code}={}", seen.count)).collect()
+    series.iter().map(|((method, code), seen)| format!("{method} {code}={}", seen.count())).collect()
 }
 
 /// The names that Go's gRPC gives the codes, which differ from tonic's here and there.

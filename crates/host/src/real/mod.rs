@@ -40,6 +40,7 @@ mod replace;
 mod rootfs;
 pub mod shim;
 mod skeleton;
+mod space;
 mod terminal;
 mod tools;
 mod trees;
@@ -50,6 +51,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use machine::{hostname, is_root};
+pub use space::{allocated_bytes, data_end, free_bytes};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};

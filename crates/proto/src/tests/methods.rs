@@ -12,6 +12,7 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 use crate::csi::v1::*;
+use crate::etcd::kv_client;
 use crate::pluginregistration::{registration_client, registration_server};
 
 /// Remembers the path of the last call.
@@ -103,6 +104,10 @@ fn other_methods_have_their_full_names() {
     methods!(registration_client::RegistrationClient<Recorder>, "pluginregistration.Registration":
         get_info "GetInfo"
         notify_registration_status "NotifyRegistrationStatus");
+    methods!(kv_client::KvClient<Recorder>, "etcdserverpb.KV":
+        range "Range"
+        txn "Txn"
+        compact "Compact");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::csi::v1::*;
+use crate::etcd;
 
 const SECRET: &str = "hunter2";
 
@@ -93,4 +94,12 @@ fn messages_around_a_volume_hide_its_context() {
     print(&ControllerGetVolumeResponse { volume: volume.clone(), status: None });
     let entries = vec![list_volumes_response::Entry { volume, status: None }];
     print(&ListVolumesResponse { entries, next_token: String::new() });
+}
+
+#[test]
+fn what_etcd_keeps_is_not_printed() {
+    let kv = etcd::KeyValue { key: "/a".into(), value: SECRET.into(), ..Default::default() };
+    assert!(print(&kv).starts_with(r#"KeyValue { key: b"/a", "#));
+    print(&etcd::RangeResponse { kvs: vec![kv], ..Default::default() });
+    print(&etcd::PutRequest { value: SECRET.into(), ..Default::default() });
 }

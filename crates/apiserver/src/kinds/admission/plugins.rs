@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    protect_claim, protect_volume, resize_refusal, set_default_class, set_service_account,
-    tolerate_lost_nodes,
+    protect_attributes_class, protect_claim, protect_volume, resize_refusal, set_default_class,
+    set_service_account, tolerate_lost_nodes,
 };
 use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
 use crate::status::{Resource, Status};
@@ -37,7 +37,11 @@ fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Status> {
 }
 
 fn creates(request: &AdmissionRequest<'_>, plural: &str) -> bool {
-    request.operation == Operation::Create && request.is("", plural)
+    creates_in(request, "", plural)
+}
+
+fn creates_in(request: &AdmissionRequest<'_>, group: &str, plural: &str) -> bool {
+    request.operation == Operation::Create && request.is(group, plural)
 }
 
 impl Admission for ServiceAccounts {
@@ -90,6 +94,8 @@ impl Admission for StorageProtection {
             change(object, protect_claim)
         } else if creates(request, "persistentvolumes") {
             change(object, protect_volume)
+        } else if creates_in(request, "storage.k8s.io", "volumeattributesclasses") {
+            change(object, protect_attributes_class)
         } else {
             Ok(())
         }

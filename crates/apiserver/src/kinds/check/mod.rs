@@ -1,8 +1,11 @@
 //! Rules that several kinds share. Each takes the path of the field and answers with what is wrong there.
 
 pub mod access_modes;
+pub mod conditions;
 pub mod names;
+pub mod parameters;
 pub mod paths;
+pub mod percent;
 pub mod quantities;
 pub mod same;
 pub mod selectors;

@@ -32,6 +32,11 @@ pub fn config_key(field: &str, value: &str) -> Vec<Invalid> {
     each(field, value, name::config_key_errors(value))
 }
 
+/// A name that has to fit into a URL and nothing else.
+pub fn path_segment(field: &str, value: &str) -> Vec<Invalid> {
+    each(field, value, name::path_segment_errors(value))
+}
+
 /// A DNS label that must be there.
 pub fn required_label(field: &str, value: &str) -> Vec<Invalid> {
     if value.is_empty() { vec![Invalid::required(field, "")] } else { label(field, value) }

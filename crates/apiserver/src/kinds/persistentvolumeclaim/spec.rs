@@ -12,9 +12,7 @@ const NO_MODES: &str = "at least 1 access mode is required";
 
 pub fn default_fields(spec: &mut PersistentVolumeClaimSpec) {
     spec.volume_mode.get_or_insert_with(|| FILESYSTEM.into());
-    let resources = spec.resources.get_or_insert_default();
-    quantities::canonicalize(resources.requests.as_mut());
-    quantities::canonicalize(resources.limits.as_mut());
+    spec.resources.get_or_insert_default();
 }
 
 pub fn errors(field: &str, spec: &PersistentVolumeClaimSpec) -> Vec<Invalid> {

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Probe, ResourceRequirements, Volume};
 
-use crate::kinds::check::quantities;
 use crate::kinds::persistentvolumeclaim;
 
 const GRACE_SECONDS: i64 = 30;
@@ -101,8 +100,6 @@ fn probe(probe: &mut Probe) {
 
 /// A limit without a request is also the request.
 fn requests(resources: &mut ResourceRequirements) {
-    quantities::canonicalize(resources.requests.as_mut());
-    quantities::canonicalize(resources.limits.as_mut());
     for (name, limit) in resources.limits.iter().flatten() {
         resources.requests.get_or_insert_default().entry(name.clone()).or_insert_with(|| limit.clone());
     }
@@ -119,9 +116,6 @@ fn ports_on_host(one: &mut Container) {
 fn volume(volume: &mut Volume) {
     if (Volume { name: volume.name.clone(), ..Default::default() }) == *volume {
         volume.empty_dir = Some(Default::default());
-    }
-    if let Some(limit) = volume.empty_dir.as_mut().and_then(|dir| dir.size_limit.as_mut()) {
-        quantities::canonicalize_one(limit);
     }
     let modes = [
         volume.secret.as_mut().map(|source| &mut source.default_mode),

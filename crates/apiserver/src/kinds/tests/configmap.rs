@@ -84,11 +84,6 @@ fn storage_capacity() {
                 &["capacity: Invalid value: \"-1\": must be greater than or equal to 0"],
             ),
             (
-                "no number",
-                json!({"capacity": "lots"}),
-                &["capacity: Invalid value: \"lots\": quantities must match…"],
-            ),
-            (
                 "topology",
                 json!({"nodeTopology": {"matchExpressions": [{"key": "zone", "operator": "Near"}]}}),
                 &[

@@ -7,6 +7,7 @@ mod configmap;
 mod csidriver;
 mod csinode;
 mod event;
+mod event_v1;
 mod lease;
 mod names;
 mod namespace;
@@ -16,6 +17,8 @@ mod pod_cells;
 mod pod_defaults;
 mod pod_update;
 mod pod_volumes;
+mod policies;
+mod rbac;
 mod secret;
 mod storageclass;
 mod volume;
@@ -23,12 +26,14 @@ mod volume_update;
 mod volumeattachment;
 
 use jiff::Timestamp;
+use k8s_openapi::Resource;
 use serde_json::Value;
 
 use super::Rules;
 use super::check::same::json;
 use crate::field::Invalid;
 use crate::patch::Patch;
+use crate::schema::Schema;
 
 /// Objects without a time of their own are ten minutes old.
 pub const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -47,7 +52,10 @@ pub fn patched(base: &Value, patch: &Value) -> Value {
 }
 
 fn parsed<R: Rules>(object: &Value) -> R::Object {
-    let mut object: R::Object = serde_json::from_value(object.clone()).unwrap();
+    let schema = Schema::get();
+    let shape = schema.kind(R::Object::API_VERSION, R::Object::KIND).expect("every kind is in the schema");
+    let object = schema.accept(shape, object).expect("fits its type").object;
+    let mut object: R::Object = serde_json::from_value(object).unwrap();
     R::default_fields(&mut object);
     object
 }
@@ -76,15 +84,15 @@ pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
     let mut object = parsed::<R>(object);
     R::prepare_create(&mut object, now());
-    R::validate(&object)
+    let mut errors = R::validate(&object);
+    errors.extend(R::validate_create(&object));
+    errors
 }
 
 pub fn update_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
     let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
     R::prepare_update(&mut new, &old);
-    let mut errors = R::validate(&new);
-    errors.extend(R::validate_update(&new, &old));
-    errors
+    R::validate_change(&new, &old)
 }
 
 pub fn status_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {

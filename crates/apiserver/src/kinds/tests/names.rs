@@ -35,23 +35,48 @@ fn every_kind_as_upstream_has_it() {
         .collect();
     let want = [
         "v1 configmaps configmap ConfigMap cm namespaced",
+        "v1 endpoints endpoints Endpoints ep namespaced put-creates",
         "v1 events event Event ev namespaced put-creates",
+        "v1 limitranges limitrange LimitRange limits namespaced put-creates",
         "v1 namespaces namespace Namespace ns status replies-object",
         "v1 nodes node Node no status",
         "v1 persistentvolumeclaims persistentvolumeclaim PersistentVolumeClaim pvc namespaced status replies-object",
         "v1 persistentvolumes persistentvolume PersistentVolume pv status replies-object",
         "v1 pods pod Pod po all namespaced status generation replies-object",
+        "v1 resourcequotas resourcequota ResourceQuota quota namespaced status replies-object",
         "v1 secrets secret Secret namespaced",
         "v1 serviceaccounts serviceaccount ServiceAccount sa namespaced replies-object",
+        "apps/v1 controllerrevisions controllerrevision ControllerRevision namespaced",
+        "authentication.k8s.io/v1 selfsubjectreviews selfsubjectreview SelfSubjectReview",
+        "authentication.k8s.io/v1 tokenreviews tokenreview TokenReview",
+        "authorization.k8s.io/v1 localsubjectaccessreviews localsubjectaccessreview LocalSubjectAccessReview namespaced",
+        "authorization.k8s.io/v1 selfsubjectaccessreviews selfsubjectaccessreview SelfSubjectAccessReview",
+        "authorization.k8s.io/v1 selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview",
+        "authorization.k8s.io/v1 subjectaccessreviews subjectaccessreview SubjectAccessReview",
+        "autoscaling/v2 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler hpa all namespaced status",
         "coordination.k8s.io/v1 leases lease Lease namespaced needs-version put-creates",
+        "discovery.k8s.io/v1 endpointslices endpointslice EndpointSlice namespaced generation",
+        "events.k8s.io/v1 events event Event ev namespaced put-creates",
+        "node.k8s.io/v1 runtimeclasses runtimeclass RuntimeClass needs-version put-creates",
+        "policy/v1 poddisruptionbudgets poddisruptionbudget PodDisruptionBudget pdb namespaced status needs-version generation",
+        "rbac.authorization.k8s.io/v1 clusterrolebindings clusterrolebinding ClusterRoleBinding put-creates",
+        "rbac.authorization.k8s.io/v1 clusterroles clusterrole ClusterRole put-creates",
+        "rbac.authorization.k8s.io/v1 rolebindings rolebinding RoleBinding namespaced put-creates",
+        "rbac.authorization.k8s.io/v1 roles role Role namespaced put-creates",
+        "resource.k8s.io/v1 deviceclasses deviceclass DeviceClass generation replies-object",
+        "resource.k8s.io/v1 resourceclaims resourceclaim ResourceClaim namespaced status replies-object",
+        "resource.k8s.io/v1 resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate namespaced replies-object",
+        "resource.k8s.io/v1 resourceslices resourceslice ResourceSlice generation replies-object",
+        "scheduling.k8s.io/v1 priorityclasses priorityclass PriorityClass pc generation",
         "storage.k8s.io/v1 csidrivers csidriver CSIDriver needs-version generation replies-object",
         "storage.k8s.io/v1 csinodes csinode CSINode needs-version replies-object",
         "storage.k8s.io/v1 csistoragecapacities csistoragecapacity CSIStorageCapacity namespaced needs-version",
         "storage.k8s.io/v1 storageclasses storageclass StorageClass sc replies-object",
         "storage.k8s.io/v1 volumeattachments volumeattachment VolumeAttachment status needs-version replies-object",
+        "storage.k8s.io/v1 volumeattributesclasses volumeattributesclass VolumeAttributesClass vac replies-object",
     ];
     assert_eq!(shown, want);
-    assert_eq!(registry.admission().len(), 5);
+    assert_eq!(registry.admission().len(), 8);
 }
 
 fn reply(reply: DeleteReply) -> &'static str {
@@ -68,9 +93,25 @@ fn the_first_column_is_the_name_but_for_events() {
     for kind in registry.kinds() {
         let info = kind.info();
         let column = if info.kind == "Event" { info.columns.last() } else { info.columns.first() };
-        let column = column.unwrap();
+        // Without columns a kind is printed as `Name, Created At`.
+        let Some(column) = column else { continue };
         let shown = [&*column.name, &*column.format, &*column.type_];
         assert_eq!(shown, ["Name", "name", "string"], "{}", info.kind);
+    }
+}
+
+#[test]
+fn every_kind_is_in_the_schema() {
+    let mut registry = Registry::new();
+    register(&mut registry);
+    for kind in registry.kinds() {
+        let object = serde_json::json!({"metadata": {"name": "a"}});
+        assert_eq!(
+            kind.decode(&object).map(|decoded| decoded.unknown),
+            Ok(Vec::new()),
+            "{}",
+            kind.info().kind
+        );
     }
 }
 

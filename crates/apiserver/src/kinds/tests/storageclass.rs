@@ -29,7 +29,7 @@ fn rules() {
             (
                 "provisioner",
                 json!({"provisioner": "A/B/c"}),
-                &["provisioner: Invalid value: \"a/b/c\": a qualified name…"],
+                &["provisioner: Invalid value: \"a/b/c\": a valid label key…"],
             ),
             (
                 "recycle",

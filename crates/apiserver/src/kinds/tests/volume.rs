@@ -124,11 +124,6 @@ fn modes_capacity_and_policy() {
                 ],
             ),
             (
-                "no number",
-                spec(json!({"capacity": {"storage": "ten"}})),
-                &["spec.capacity[storage]: Invalid value: \"ten\": quantities must match…"],
-            ),
-            (
                 "policy",
                 spec(json!({"persistentVolumeReclaimPolicy": "Keep"})),
                 &[

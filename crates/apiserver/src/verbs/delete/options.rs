@@ -69,7 +69,7 @@ fn from_query(query: &Query) -> Result<Written, Status> {
         grace_period_seconds,
         orphan_dependents: query.has("orphanDependents").then(|| query.flag("orphanDependents")),
         propagation_policy: present("propagationPolicy"),
-        dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        dry_run: query.all("dryRun").into_iter().map(str::to_owned).collect(),
         ..Written::default()
     })
 }

@@ -20,9 +20,11 @@ async fn a_new_object_gets_what_only_the_server_gives() {
     assert_eq!(meta["namespace"], "default");
     assert_eq!(meta["creationTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(meta["uid"].as_str().unwrap().len(), 36);
-    for absent in ["selfLink", "generation", "deletionTimestamp", "managedFields"] {
+    for absent in ["selfLink", "generation", "deletionTimestamp"] {
         assert!(meta[absent].is_null(), "{absent}");
     }
+    let record = meta["managedFields"].as_array().expect("a record of our own");
+    assert_eq!((record.len(), &record[0]["manager"]), (1, &json!("unknown")));
     assert_eq!(object["status"], json!({"phase": "Pending"}));
     assert_eq!(object["spec"]["volumeMode"], "Filesystem");
     assert_eq!(get(&server, &format!("{CLAIMS}/a")).await.ok(), object);
@@ -44,6 +46,8 @@ async fn refused_creates() {
     modeless["spec"]["accessModes"] = json!([]);
     let mut mistyped = claim("a");
     mistyped["spec"]["accessModes"] = "x".into();
+    let mut unmeasured = claim("a");
+    unmeasured["spec"]["resources"]["requests"]["storage"] = "big".into();
     let nowhere = "/api/v1/namespaces/nowhere/persistentvolumeclaims";
     let cases = [
         (nowhere, claim("a"), 404, r#"namespaces "nowhere" not found"#),
@@ -81,7 +85,13 @@ async fn refused_creates() {
             CLAIMS,
             mistyped,
             400,
-            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: invalid type: string "x", expected a sequence"#,
+            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: json: cannot unmarshal string into Go struct field PersistentVolumeClaimSpec.spec.accessModes of type []v1.PersistentVolumeAccessMode"#,
+        ),
+        (
+            CLAIMS,
+            unmeasured,
+            400,
+            r#"PersistentVolumeClaim in version "v1" cannot be handled as a PersistentVolumeClaim: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"#,
         ),
         (
             CLASSES,
@@ -93,7 +103,7 @@ async fn refused_creates() {
             CLAIMS,
             with("finalizers", json!(["bare"])),
             422,
-            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
+            r#"PersistentVolumeClaim "a" is invalid: metadata.finalizers[0]: Invalid value: "bare": name is neither a standard finalizer name nor is it fully qualified"#,
         ),
     ];
     for (path, object, code, message) in cases {
@@ -261,10 +271,10 @@ async fn patches() {
     let same = patch(&server, &path, "merge", &json!({})).await.ok();
     assert_eq!(same, object);
     assert_eq!(patch(&server, &format!("{CLAIMS}/none"), "merge", &json!({})).await.code, 404);
-    let odd =
-        send(&server, Method::PATCH, &path, "*/*", Some(("application/apply-patch+yaml", b"{}".to_vec())))
-            .await;
-    assert_eq!(odd.code, 415);
+    for odd in ["application/apply-patch+cbor", "application/json", "text/plain"] {
+        let odd = send(&server, Method::PATCH, &path, "*/*", Some((odd, b"{}".to_vec()))).await;
+        assert_eq!(odd.code, 415);
+    }
 }
 
 #[tokio::test]

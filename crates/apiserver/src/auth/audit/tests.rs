@@ -1,0 +1,163 @@
+//! Lines of the log, and what happens to it when it grows.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bowline_host::Clock;
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::file::LogFile;
+use super::{Audit, AuditSettings};
+use crate::auth::Settings;
+use crate::auth::tests::{Who, get, post, send, server_with, static_tokens};
+use crate::server::Server;
+use crate::testing::clock;
+
+async fn audited(path: &Path) -> Server {
+    let settings = AuditSettings { path: path.to_owned(), ..AuditSettings::default() };
+    let static_tokens = static_tokens("root,root,1,system:masters\njoe,joe,2\n");
+    let audit = Some(Audit::open(settings, clock()).unwrap());
+    server_with(Settings { static_tokens, audit, ..Settings::default() }).await
+}
+
+/// The lines about requests from outside, in order.
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_stage_of_every_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let server = audited(&path).await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
+    assert_eq!(post(&server, &Who::bearer("root"), secrets, secret).await.0, 201);
+    let agent = Who::bearer("joe").with("user-agent", "test/1").with("audit-id", "mine");
+    assert_eq!(get(&server, &agent, &format!("{secrets}/s?pretty=true")).await.0, 403);
+    assert_eq!(get(&server, &Who::bearer("hunter3"), "/version").await.0, 401);
+    let acting = Who::bearer("root").with("impersonate-user", "ann");
+    assert_eq!(get(&server, &acting, "/version").await.0, 200);
+    assert_eq!(send(&server, &Who::anonymous(), Method::GET, "/healthz", None).await.0, 200);
+    drop(server);
+
+    let text = std::fs::read_to_string(&path).unwrap();
+    for secret in ["hunter", "Bearer", "password"] {
+        assert!(!text.contains(secret), "{secret} is in the log");
+    }
+    let all = lines(&path);
+    let brief: Vec<String> = all
+        .iter()
+        .map(|line| {
+            let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+            let code = line["responseStatus"]["code"].to_string();
+            [&text(&line["stage"]), &text(&line["user"]["username"]), &text(&line["verb"]), &code]
+                .map(String::as_str)
+                .join(" ")
+        })
+        .collect();
+    let want = [
+        "RequestReceived root create null",
+        "ResponseComplete root create 201",
+        "RequestReceived joe get null",
+        "ResponseComplete joe get 403",
+        "ResponseStarted - get 401",
+        "RequestReceived root get null",
+        "ResponseComplete root get 200",
+        "RequestReceived system:anonymous get null",
+        "ResponseComplete system:anonymous get 200",
+    ];
+    assert_eq!(brief, want);
+    let refused = &all[3];
+    assert_eq!((&refused["auditID"], &refused["userAgent"]), (&json!("mine"), &json!("test/1")));
+    assert_eq!(refused["requestURI"], "/api/v1/namespaces/default/secrets/s?pretty=true");
+    assert_eq!(
+        refused["objectRef"],
+        json!({"resource": "secrets", "namespace": "default", "name": "s", "apiVersion": "v1"})
+    );
+    assert_eq!(refused["annotations"]["authorization.k8s.io/decision"], "forbid");
+    assert_eq!(refused["responseStatus"]["reason"], "Forbidden");
+    assert_eq!(refused["stageTimestamp"], "2026-01-01T00:00:00.000000Z");
+    assert_eq!(all[4]["responseStatus"]["message"], "Authentication failed, attempted: bearer");
+    assert_eq!(all[6]["impersonatedUser"]["username"], "ann");
+    assert_eq!(all[1]["annotations"]["authorization.k8s.io/decision"], "allow");
+}
+
+#[tokio::test]
+async fn a_watch_is_complete_when_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let server = audited(&path).await;
+    let watch =
+        crate::testing::watch(&server, "/api/v1/nodes?watch=1&resourceVersion=1", "application/json").await;
+    drop(watch);
+    drop(server);
+    let stages: Vec<Value> = lines(&path).iter().map(|line| line["stage"].clone()).collect();
+    assert_eq!(stages, ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
+}
+
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + self.0.fetch_add(3600, Ordering::SeqCst)).unwrap()
+    }
+}
+
+#[test]
+fn a_full_file_is_put_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let settings = AuditSettings { path: path.clone(), max_size: 1, max_backups: 2, max_age: 0 };
+    let mut file = LogFile::open(settings.clone(), Arc::new(Ticking(AtomicI64::new(0)))).unwrap();
+    let line = vec![b'x'; 400 << 10];
+    for _ in 0..10 {
+        file.write(&line).unwrap();
+    }
+    file.flush().unwrap();
+    let names = || {
+        let mut names: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names().len(), 3, "the file and two old ones: {:?}", names());
+    assert!(names()[0].starts_with("audit-2026-01-01T"), "{:?}", names());
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    assert!(names().iter().all(|name| size(name) <= 1 << 20));
+
+    // Opened again it goes on where it was; old files go by their age.
+    let settings = AuditSettings { max_age: 1, ..settings };
+    let mut file = LogFile::open(settings, Arc::new(Ticking(AtomicI64::new(7 * 24 * 3600)))).unwrap();
+    for _ in 0..2 {
+        file.write(&line).unwrap();
+    }
+    file.flush().unwrap();
+    assert_eq!(names().len(), 2, "{:?}", names());
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_counted() {
+    let settings = AuditSettings { path: "/dev/full".into(), max_size: 0, ..AuditSettings::default() };
+    let audit = Audit::open(settings, clock()).unwrap();
+    let lost = audit.lost.clone();
+    let server = server_with(Settings { audit: Some(audit), ..Settings::default() }).await;
+    for _ in 0..100 {
+        assert_eq!(get(&server, &Who::anonymous(), "/healthz").await.0, 200, "requests go on");
+    }
+    drop(server);
+    assert!(lost.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_at_once() {
+    let settings = AuditSettings { path: "/proc/nope/audit.log".into(), ..AuditSettings::default() };
+    let error = Audit::open(settings, clock()).err().unwrap().to_string();
+    assert!(error.starts_with("open audit log `/proc/nope/audit.log`: "), "{error}");
+}

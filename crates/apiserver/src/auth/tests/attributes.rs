@@ -1,0 +1,78 @@
+//! Paths as authorizers read them.
+
+use http::Method;
+
+use crate::auth::attributes::{Attributes, ResourceAttributes};
+
+/// verb, group/version, namespace, resource/subresource, name, fields
+fn shown(asked: &Attributes) -> String {
+    match asked {
+        Attributes::Path { verb, path } => format!("{verb} {path}"),
+        Attributes::Resource(ResourceAttributes {
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+            fields,
+        }) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(field, value)| format!("{field}={value}")).collect();
+            let all = [verb, group, version, namespace, resource, subresource, name, &fields.join(",")];
+            all.map(String::as_str).join("|")
+        }
+    }
+}
+
+#[test]
+fn requests() {
+    let (get, post, put, patch, delete) =
+        (Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE);
+    let table = [
+        (&get, "/", "", "get /"),
+        (&get, "/api", "", "get /api"),
+        (&get, "/api/v1", "", "get /api/v1"),
+        (&get, "/apis/apps/v1", "", "get /apis/apps/v1"),
+        (&post, "/version", "", "post /version"),
+        (&Method::HEAD, "/livez/", "", "head /livez/"),
+        (&get, "/api/v1/pods", "", "list||v1||pods|||"),
+        (&Method::HEAD, "/api/v1/nodes/n", "", "get||v1||nodes||n|"),
+        (&get, "/api/v1/pods", "watch=1", "watch||v1||pods|||"),
+        (&get, "/api/v1/pods", "watch=false", "list||v1||pods|||"),
+        (&get, "/api/v1/namespaces", "", "list||v1||namespaces|||"),
+        (&get, "/api/v1/namespaces/a", "", "get||v1|a|namespaces||a|"),
+        (&put, "/api/v1/namespaces/a/finalize", "", "update||v1|a|namespaces|finalize|a|"),
+        (&get, "/api/v1/namespaces/a/pods/b/log", "", "get||v1|a|pods|log|b|"),
+        (&post, "/api/v1/namespaces/a/pods/b/proxy/c/d", "", "create||v1|a|pods|proxy|b|"),
+        (&post, "/api/v1/namespaces/a/bindings", "", "create||v1|a|bindings|||"),
+        (&patch, "/apis/apps/v1/namespaces/a/deployments/b", "", "patch|apps|v1|a|deployments||b|"),
+        (
+            &delete,
+            "/apis/storage.k8s.io/v1/storageclasses",
+            "",
+            "deletecollection|storage.k8s.io|v1||storageclasses|||",
+        ),
+        (&delete, "/api/v1/nodes/n", "", "delete||v1||nodes||n|"),
+        (&get, "/api/v1/watch/namespaces/a/pods", "", "watch||v1|a|pods|||"),
+        (&get, "/api/v1/persistentvolumes/b%20c", "", "get||v1||persistentvolumes||b c|"),
+        (
+            &get,
+            "/api/v1/namespaces/a/secrets",
+            "fieldSelector=metadata.name%3Dx",
+            "list||v1|a|secrets||x|metadata.name=x",
+        ),
+        (&get, "/api/v1/secrets", "fieldSelector=metadata.name%21%3Dx", "list||v1||secrets|||"),
+        (&get, "/api/v1/secrets", "fieldSelector=metadata.name%3D..", "list||v1||secrets|||metadata.name=.."),
+        (
+            &get,
+            "/api/v1/pods",
+            "fieldSelector=spec.nodeName%3D%3Dn,status.phase%21%3DFailed",
+            "list||v1||pods|||spec.nodeName=n",
+        ),
+    ];
+    for (method, path, query, want) in table {
+        assert_eq!(shown(&Attributes::of(method, path, query)), want, "{method} {path}?{query}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Parts of JSON as they stand, without parsing the rest.
+
+/// The value of a member of an object, whitespace around it excluded. `None` if it is absent or the text is broken.
+pub fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut at = blank(json, 0);
+    if json.get(at) != Some(&b'{') {
+        return None;
+    }
+    at = blank(json, at + 1);
+    loop {
+        let key_end = text(json, at)?;
+        let key = json.get(at + 1..key_end - 1)?;
+        at = blank(json, key_end);
+        if json.get(at) != Some(&b':') {
+            return None;
+        }
+        let start = blank(json, at + 1);
+        let end = value(json, start)?;
+        if key == name.as_bytes() {
+            return json.get(start..end);
+        }
+        at = blank(json, end);
+        if json.get(at) != Some(&b',') {
+            return None;
+        }
+        at = blank(json, at + 1);
+    }
+}
+
+fn blank(json: &[u8], mut at: usize) -> usize {
+    while json.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+/// Behind the closing quote of the text that begins here.
+fn text(json: &[u8], at: usize) -> Option<usize> {
+    if json.get(at) != Some(&b'"') {
+        return None;
+    }
+    let mut at = at + 1;
+    loop {
+        match json.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// Behind the value that begins here.
+fn value(json: &[u8], start: usize) -> Option<usize> {
+    let (mut at, mut depth) = (start, 0_usize);
+    loop {
+        match json.get(at)? {
+            b'"' => at = text(json, at)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' if depth == 0 => return (at > start).then_some(at),
+            b'}' | b']' => {
+                depth -= 1;
+                at += 1;
+            }
+            b',' if depth == 0 => return (at > start).then_some(at),
+            _ => at += 1,
+        }
+        if depth == 0 && at > start && matches!(json[at - 1], b'"' | b'}' | b']') {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let json = br#"{"a":1, "b\"x" : [1,{"metadata":2}],"metadata": {"name":"x\\\"}","l":[{}]} ,"t":"y", "n":null}"#;
+        let cases = [
+            ("a", Some("1")),
+            ("metadata", Some(r#"{"name":"x\\\"}","l":[{}]}"#)),
+            ("t", Some("\"y\"")),
+            ("n", Some("null")),
+            ("b\\\"x", Some(r#"[1,{"metadata":2}]"#)),
+            ("none", None),
+            ("name", None),
+        ];
+        for (name, want) in cases {
+            assert_eq!(member(json, name), want.map(str::as_bytes), "{name}");
+        }
+        for broken in ["", "[]", "{", "{}", "{\"a\"", "{\"a\":", "{\"a\":\"x", "{\"a\":{", "{\"a\":,"] {
+            assert_eq!(member(broken.as_bytes(), "a"), None, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The embedded durable backend: fjall, one batch and one sync per commit.
+
+mod directory;
+mod journal;
+mod rebuild;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bowline_api::ObjectKey;
+use bytes::Bytes;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use jiff::Timestamp;
+
+use super::backend::{AppendError, Backend, Loaded, Record, Space};
+use super::errors::OpenError;
+use super::object::Stored;
+use super::options::expires;
+use directory::Lock;
+pub use rebuild::{place, rebuild};
+
+/// Objects live under `resource NUL namespace NUL name`; no resource is empty, so this sorts before all.
+const VERSION_KEY: &[u8] = b"\0version";
+const SEPARATOR: char = '\0';
+/// Everything is read once, at opening, so a cache would only take memory.
+const CACHE_BYTES: u64 = 1 << 20;
+const MEMTABLE_BYTES: u64 = 8 << 20;
+const JOURNAL_BYTES: u64 = 64 << 20;
+/// One thread suffices for the flushes and compactions of two keyspaces.
+const WORKERS: usize = 1;
+/// The database inside the data directory.
+const DATABASE: &str = "objects";
+
+pub struct FileBackend {
+    dir: PathBuf,
+    /// Absent only while it is opened again, or after that failed.
+    files: Option<Files>,
+    /// Dropped last, when the database is closed.
+    _lock: Lock,
+}
+
+/// An open database.
+struct Files {
+    database: Database,
+    objects: Keyspace,
+    /// When objects go away by themselves; older versions know nothing of it and are not disturbed.
+    expiries: Keyspace,
+}
+
+/// Opens or creates the store of a directory and reads all of it.
+pub fn open(dir: &Path) -> Result<(FileBackend, Loaded), OpenError> {
+    let lock = directory::claim(dir)?;
+    let broken = |why: String| OpenError::Broken { place: directory::place(dir), why };
+    rebuild::finish_interrupted(dir).map_err(broken)?;
+    let damaged = |why: String| OpenError::Damaged { dir: dir.display().to_string(), why };
+    journal::mend(&dir.join(DATABASE)).map_err(damaged)?;
+    let files = Files::open(&dir.join(DATABASE)).map_err(broken)?;
+    let loaded = files.load().map_err(damaged)?;
+    Ok((FileBackend { dir: dir.to_owned(), files: Some(files), _lock: lock }, loaded))
+}
+
+impl Files {
+    fn open(path: &Path) -> Result<Self, String> {
+        let database = Database::builder(path)
+            .cache_size(CACHE_BYTES)
+            .max_journaling_size(JOURNAL_BYTES)
+            .worker_threads(WORKERS)
+            .manual_journal_persist(true)
+            .open()
+            .map_err(|error| error.to_string())?;
+        let keyspace = |name: &str| {
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            database.keyspace(name, options).map_err(|error| error.to_string())
+        };
+        let (objects, expiries) = (keyspace("objects")?, keyspace("expiries")?);
+        Ok(Self { database, objects, expiries })
+    }
+
+    fn load(&self) -> Result<Loaded, String> {
+        let mut loaded = Loaded::default();
+        for entry in self.objects.iter() {
+            let (key, value) = entry.into_inner().map_err(|e| e.to_string())?;
+            let (version, json) = value.split_first_chunk::<8>().ok_or("an entry is cut short")?;
+            let version = u64::from_be_bytes(*version);
+            // The greater of the two, so that no version is given out twice whatever was lost.
+            loaded.version = loaded.version.max(version);
+            if &*key != VERSION_KEY {
+                let (resource, key) = parse_key(&key).ok_or("an entry has a malformed key")?;
+                let object = Arc::new(Stored::new(key, version, Bytes::copy_from_slice(json)));
+                // Entries come sorted, so kinds come in runs: share the text of their name.
+                let resource = match loaded.objects.last() {
+                    Some((last, _)) if **last == *resource => last.clone(),
+                    _ => resource.into(),
+                };
+                loaded.objects.push((resource, object));
+            }
+        }
+        for entry in self.expiries.iter() {
+            let (key, value) = entry.into_inner().map_err(|e| e.to_string())?;
+            let (resource, key) = parse_key(&key).ok_or("a time of expiry has a malformed key")?;
+            let at = value.first_chunk::<8>().map(|bytes| i64::from_be_bytes(*bytes));
+            let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
+            loaded.expiries.push((resource.into(), key, at.ok_or("a time of expiry is malformed")?));
+        }
+        Ok(loaded)
+    }
+
+    fn append(&self, batch: &[Record], version: u64) -> fjall::Result<()> {
+        // One entry per key: a batch has one sequence number, so of two writes to a key (an object deleted
+        // and created again) the database could not tell which came last.
+        let last: BTreeMap<Vec<u8>, &Record> =
+            batch.iter().map(|record| (key(&record.resource, &record.key), record)).collect();
+        let mut writes = self.database.batch().durability(Some(PersistMode::SyncData));
+        for (key, record) in last {
+            match record.expires {
+                Some(at) => {
+                    writes.insert(&self.expiries, key.clone(), at.as_millisecond().to_be_bytes());
+                }
+                None if expires(&record.resource) => writes.remove(&self.expiries, key.clone()),
+                None => {}
+            }
+            match &record.json {
+                Some(json) => {
+                    let mut value = Vec::with_capacity(8 + json.len());
+                    value.extend_from_slice(&record.version.to_be_bytes());
+                    value.extend_from_slice(json);
+                    writes.insert(&self.objects, key, value);
+                }
+                None => writes.remove(&self.objects, key),
+            }
+        }
+        writes.insert(&self.objects, VERSION_KEY, version.to_be_bytes());
+        writes.commit()
+    }
+}
+
+fn key(resource: &str, key: &ObjectKey) -> Vec<u8> {
+    let ObjectKey { namespace, name } = key;
+    format!("{resource}{SEPARATOR}{namespace}{SEPARATOR}{name}").into_bytes()
+}
+
+fn parse_key(bytes: &[u8]) -> Option<(&str, ObjectKey)> {
+    let mut parts = std::str::from_utf8(bytes).ok()?.split(SEPARATOR);
+    let (resource, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next().is_none().then(|| (resource, ObjectKey::new(namespace, name)))
+}
+
+/// Whether the disk had no room left.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    let full = io.is_some_and(|io| {
+        matches!(io.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+    });
+    full || error.source().is_some_and(is_full)
+}
+
+impl Backend for FileBackend {
+    fn append(&mut self, batch: &[Record], version: u64) -> Result<(), AppendError> {
+        let Some(files) = &self.files else {
+            return Err(AppendError { why: "the store is not open".into(), full: false });
+        };
+        files.append(batch, version).map_err(|error| AppendError {
+            why: format!("write to {}: {error}", self.dir.display()),
+            full: is_full(&error),
+        })
+    }
+
+    fn reopen(&mut self) -> Result<Loaded, String> {
+        // Closed first: the database has a lock and threads of its own.
+        self.files = None;
+        let path = self.dir.join(DATABASE);
+        journal::mend(&path)?;
+        let files = Files::open(&path)?;
+        let loaded = files.load()?;
+        self.files = Some(files);
+        Ok(loaded)
+    }
+
+    fn space(&self) -> Result<Option<Space>, String> {
+        let free = bowline_host::real::free_bytes(&self.dir);
+        let free =
+            free.map_err(|error| format!("ask for the free space of {}: {error}", self.dir.display()))?;
+        Ok(Some(Space { dir: self.dir.clone(), free }))
+    }
+}

@@ -1,0 +1,127 @@
+//! A disk that really fills up.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::*;
+
+/// A small filesystem of its own; needs root.
+struct Disk {
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new(megabytes: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let size = format!("size={megabytes}m");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).status();
+        assert!(mounted.unwrap().success(), "mounting a tmpfs needs root");
+        Self { dir }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    fn free(&self) -> u64 {
+        bowline_host::real::free_bytes(self.dir.path()).unwrap()
+    }
+
+    /// Somebody else takes all but so much.
+    fn fill(&self, leave: u64) {
+        let mut left = self.free() - leave;
+        let mut file = std::fs::File::create(self.dir.path().join("filler")).unwrap();
+        while left > 0 {
+            let chunk = left.min(1 << 20);
+            std::io::Write::write_all(&mut file, &vec![1; usize::try_from(chunk).unwrap()]).unwrap();
+            left -= chunk;
+        }
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.dir.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.dir.path()).status();
+    }
+}
+
+/// Writes until it is refused.
+async fn write_until_refused(store: &Store, prefix: &str) -> (Vec<(String, u64)>, Trouble) {
+    let filler = "x".repeat(100_000);
+    let mut written = Vec::new();
+    for n in 0..2_000 {
+        let name = format!("{prefix}{n:04}");
+        match store.write(put(&name, &filler, Expect::Absent)).await {
+            Ok(object) => written.push((name, object.version)),
+            Err(WriteError::Unavailable(trouble)) => return (written, trouble),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("200 MB fit on a small disk");
+}
+
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_gets_no_writes_but_deletes() {
+    const FREE_MIN: u64 = 32 << 20;
+    let disk = Disk::new(200);
+    let options = Options { free_min: FREE_MIN, ..Options::default() };
+    let store = Store::open_file_on(&disk.store(), options).unwrap();
+    create(&store, "first").await;
+    disk.fill(FREE_MIN + (4 << 20));
+    let (written, trouble) = write_until_refused(&store, "a").await;
+    let text = trouble.to_string();
+    assert!(matches!(trouble, Trouble::Full(_)), "{trouble:?}");
+    assert!(text.contains("33554432 must stay free"), "{text}");
+    assert!(!written.is_empty() && disk.free() > FREE_MIN / 2, "refused before the disk is full");
+    assert_eq!(names(&store).len(), written.len() + 1, "reads go on");
+
+    let (name, version) = &written[0];
+    store.write(delete(name, *version)).await.expect("deletes go on");
+    disk.make_room();
+    create(&store, "after").await;
+    drop(store);
+    let store = Store::open_file(&disk.store()).unwrap();
+    assert_eq!(names(&store).len(), written.len() + 1);
+}
+
+#[tokio::test]
+async fn a_disk_that_is_full_loses_nothing_and_is_written_again_when_there_is_room() {
+    let disk = Disk::new(160);
+    let options = Options { free_min: 0, ..Options::default() };
+    let store = Store::open_file_on(&disk.store(), options.clone()).unwrap();
+    create(&store, "first").await;
+    let mut expected = names(&store);
+    for round in 0..3 {
+        disk.fill(3 << 20);
+        let (written, trouble) = write_until_refused(&store, &format!("r{round}-")).await;
+        println!("round {round}: {} written, then: {trouble}", written.len());
+        assert!(matches!(trouble, Trouble::Full(_) | Trouble::NotWritten(_)), "{trouble:?}");
+        expected.extend(written.into_iter().map(|(name, _)| name));
+        expected.sort();
+        // Again and again: nobody waits for ever, nothing shows up.
+        for _ in 0..3 {
+            let refused = store.write(put("refused", &"x".repeat(500_000), Expect::Absent)).await;
+            assert!(matches!(refused, Err(WriteError::Unavailable(_))), "{refused:?}");
+        }
+        assert_eq!(names(&store), expected, "reads go on");
+        disk.make_room();
+        let mut tries = 0;
+        while let Err(error) = store.write(put(&format!("after{round}"), "1", Expect::Absent)).await {
+            tries += 1;
+            assert!(tries < 100, "{error}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        expected.push(format!("after{round}"));
+        expected.sort();
+    }
+    let (before, version) = (listed(&store, None), store.version());
+    drop(store);
+    let store = Store::open_file_on(&disk.store(), options).unwrap();
+    assert_eq!((listed(&store, None), store.version()), (before, version));
+    assert_eq!(names(&store), expected);
+}

@@ -1,0 +1,137 @@
+//! PATCH with an applied configuration: creates the object, or makes it what the configuration says.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::create::create_tracked;
+use super::input::{self, Source};
+use super::options::{FieldValidation, field_validation};
+use super::update::{Tracking, change_tracked};
+use super::{Actor, Call, Reply, ownership};
+use crate::apply::{self, Operation};
+use crate::core::Core;
+use crate::http::yaml;
+use crate::metadata;
+use crate::registry::Part;
+use crate::status::Status;
+
+/// How often an object may come and go between looking and writing.
+const ATTEMPTS_MAX: usize = 100;
+
+/// A configuration that was read and checked.
+struct Config {
+    object: Value,
+    warnings: Vec<String>,
+}
+
+pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
+    let config = read(call)?;
+    for _ in 0..ATTEMPTS_MAX {
+        let missing = core.store.get(&call.info().table, &call.key()).is_none();
+        // A subresource needs its object.
+        let attempt = match missing && part == Part::Main {
+            true => create(core, call, &config).await,
+            false => change(core, call, part, &config).await,
+        };
+        match attempt {
+            Err(status) if missing && status.reason == "AlreadyExists" => {}
+            Err(status) if !missing && part == Part::Main && status.reason == "NotFound" => {}
+            other => return other,
+        }
+    }
+    Err(Status::modified(call.info().resource(), call.name()))
+}
+
+async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Status> {
+    let mut object = made(core, call, &Value::Null, config)?;
+    // There is nothing that it could have been read from.
+    metadata::set(&mut object, "resourceVersion", None);
+    let named = metadata::name(&object);
+    if named.is_empty() {
+        let name = call.name();
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    let uid = metadata::text(&object, "uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(call.info().resource(), call.name(), &why));
+    }
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    let actor = Actor::of(call)?;
+    let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;
+    Ok(Reply::object(StatusCode::CREATED, json, config.warnings.clone()))
+}
+
+async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result<Reply, Status> {
+    let make = |old: &Value| made(core, call, old, config);
+    let json = change_tracked(core, call, part, None, Tracking::Done, make).await?;
+    Ok(Reply::object(StatusCode::OK, json, config.warnings.clone()))
+}
+
+/// The object that the configuration makes of what is there, with its record.
+fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Value, Status> {
+    let now = ownership::time(core.clock.now());
+    let manager = call.query.get("fieldManager");
+    let subresource = ownership::subresource(call);
+    let writer = ownership::writer(call.info(), subresource, manager, Operation::Apply, &now);
+    let shape = ownership::shape(call.kind.as_ref());
+    let applied = apply::apply(old, &config.object, shape, &writer, call.query.flag("force"))?;
+    let mut object = applied.object;
+    ownership::detach(&mut object);
+    let mut object = input::decode(call, object, Source::Apply)?.object;
+    input::check_place(call, &object)?;
+    input::check_version(call, &object, old)?;
+    ownership::attach(&mut object, applied.record);
+    Ok(object)
+}
+
+fn read(call: &Call) -> Result<Config, Status> {
+    let refused = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let document =
+        yaml::read(&call.body).map_err(|error| refused(format!("error converting YAML to JSON: {error}")))?;
+    let warnings = document.warnings();
+    let strict = document.strict_error();
+    let object = match document.value {
+        Value::Null => Value::Object(Default::default()),
+        object @ Value::Object(_) => object,
+        other => {
+            return Err(refused(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                input::json_type(&other)
+            )));
+        }
+    };
+    check(call, &object)?;
+    match (strict, field_validation(&call.query)) {
+        (Some(why), Some(FieldValidation::Strict)) => Err(Status::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {why}"
+        ))),
+        (_, Some(FieldValidation::Warn)) => Ok(Config { object, warnings }),
+        _ => Ok(Config { object, warnings: Vec::new() }),
+    }
+}
+
+/// An applied configuration says what it is, owns no record, and has only fields that its kind has.
+fn check(call: &Call, object: &Value) -> Result<(), Status> {
+    let info = call.info();
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let shown = input::shown_kind(api_version, kind);
+    if api_version != info.api_version || kind != info.kind {
+        return Err(Status::bad_request(format!("invalid object type: {shown}")));
+    }
+    if !object["metadata"]["managedFields"].is_null() {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    apply::check(object, ownership::shape(call.kind.as_ref())).map_err(|mismatches| {
+        let (namespace, name) = (metadata::text(object, "namespace"), metadata::name(object));
+        let why = format!("failed to create typed patch object ({namespace}/{name}; {shown}): {mismatches}");
+        Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why)
+    })
+}

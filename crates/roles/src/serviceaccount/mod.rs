@@ -1,0 +1,18 @@
+//! `serviceaccount-controller`: every namespace has an account that pods run as unless they name another.
+//!
+//! **Watches** namespaces and service accounts; **creates** the account `default`, nothing else.
+//!
+//! # Promises
+//! SA-1: a namespace that stays has its default account, and gets it back if somebody deletes it.
+
+mod act;
+mod decide;
+mod observe;
+mod run;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use decide::decide;
+pub use run::run;
+pub use world::{Action, Observed, Why};

@@ -1,0 +1,121 @@
+//! `bowline store`: what it prints, its exit codes, and what it says when it cannot.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use bowline_api::ObjectKey;
+use bowline_apiserver::Store;
+use bowline_apiserver::store::{Change, Expect, Write};
+use serde_json::{Value, json};
+
+fn bowline(arguments: &[&str], data_dir: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.arg("store").args(arguments).arg("--data-dir").arg(data_dir).env("RUST_LOG", "off");
+    command.output().expect("run bowline")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Exit 1 and exactly one line, which has each of these.
+fn assert_refused(output: &Output, wanted: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "one sentence, not: {text}");
+    for part in wanted {
+        assert!(text.contains(part), "should say {part:?}: {text}");
+    }
+}
+
+async fn write(store: &Store, name: &str) {
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name}});
+    let (resource, key): (Arc<str>, _) = ("configmaps".into(), ObjectKey::new("ns", name));
+    let write = Write { resource, key, expect: Expect::Absent, change: Change::Put(object) };
+    store.write(write).await.expect("written");
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory")
+}
+
+async fn filled(dir: &Path) -> Store {
+    let store = Store::open_file(&dir.join("store")).expect("a store");
+    write(&store, "a").await;
+    write(&store, "b").await;
+    store
+}
+
+#[tokio::test]
+async fn check_compact_backup_restore() {
+    let (old, new) = (scratch(), scratch());
+    drop(filled(old.path()).await);
+    let checked = bowline(&["check"], old.path());
+    assert!(checked.status.success(), "{checked:?}");
+    let lines: Vec<String> =
+        text(&checked).lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(lines[1].starts_with("configmaps 2 "), "{lines:?}");
+    assert!(lines[2].starts_with("total 2 ") && lines[3] == "resourceVersion 3", "{lines:?}");
+
+    let compacted: Value =
+        serde_json::from_str(&text(&bowline(&["compact", "-o", "json"], old.path()))).expect("JSON");
+    assert!(compacted["bytesAfter"].as_u64() > Some(0), "{compacted}");
+
+    let file = old.path().join("saved").display().to_string();
+    let saved = bowline(&["backup", &file], old.path());
+    assert_eq!(text(&saved), format!("2 objects at resourceVersion 3 saved to {file}\n"));
+    assert_refused(&bowline(&["backup", &file], old.path()), &["File exists"]);
+
+    assert!(bowline(&["restore", &file], new.path()).status.success());
+    let report = |dir: &Path| -> Value {
+        serde_json::from_str(&text(&bowline(&["check", "-o", "json"], dir))).expect("JSON")
+    };
+    let (before, after) = (report(old.path()), report(new.path()));
+    assert_eq!(before["resources"], after["resources"]);
+    assert_eq!(after["problems"], json!([]));
+    assert_refused(&bowline(&["restore", &file], new.path()), &["holds a store already", "empty directory"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_one_sentence() {
+    let dir = scratch();
+    assert_refused(
+        &bowline(&["check"], &dir.path().join("nowhere")),
+        &["there is no store in", "--data-dir"],
+    );
+    let store = filled(dir.path()).await;
+    for command in [&["check"][..], &["compact"], &["backup", "/nowhere/file"]] {
+        assert_refused(&bowline(command, dir.path()), &["in use by another process (pid "]);
+    }
+    drop(store);
+    assert_refused(
+        &bowline(&["restore", "/nowhere/file"], dir.path()),
+        &["read /nowhere/file: No such file"],
+    );
+    let etcd = ["--etcd-servers", "http://127.0.0.1:1"];
+    for (command, instead) in [
+        (&["compact"][..], "etcdctl defrag"),
+        (&["backup", "/nowhere/file"], "etcdctl snapshot save"),
+        (&["restore", "/nowhere/file"], "etcdutl snapshot restore"),
+    ] {
+        assert_refused(&bowline(&[command, &etcd].concat(), dir.path()), &[instead]);
+    }
+
+    std::fs::write(dir.path().join("store/format"), "99\n").expect("changed");
+    assert_refused(&bowline(&["check"], dir.path()), &["written by a newer version (format \"99\""]);
+}
+
+#[tokio::test]
+async fn damage_is_found() {
+    let dir = scratch();
+    drop(filled(dir.path()).await);
+    let journal = dir.path().join("store/objects/0.jnl");
+    let mut bytes = std::fs::read(&journal).expect("the journal");
+    bytes[30] ^= 0xff;
+    std::fs::write(&journal, bytes).expect("damaged");
+    assert_refused(&bowline(&["check"], dir.path()), &["is damaged: journal", "bowline store restore"]);
+}

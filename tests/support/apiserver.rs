@@ -1,0 +1,166 @@
+//! An API server on its own, ours or upstream's, each in a scratch directory and gone with it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bowline_apiserver::certs::Authority;
+use bowline_apiserver::kubeconfig::write_kubeconfig;
+
+use super::PATIENCE;
+use super::peers::peer;
+
+/// Lines of a log that a failure shows.
+const LOG_LINES: usize = 30;
+/// What upstream leaves to controllers and we do in the server.
+const CONTROLLERS: &str =
+    "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller";
+/// What `bowline kube-apiserver` gives its clusters too, so that addresses have the same width in tables.
+const SERVICE_RANGE: &str = "10.0.0.0/24";
+
+pub struct ApiServer {
+    pub scratch: tempfile::TempDir,
+    pub kubeconfig: PathBuf,
+    processes: Vec<Child>,
+}
+
+impl ApiServer {
+    /// `bowline kube-apiserver` with these further flags.
+    pub fn ours(flags: &[&str]) -> Self {
+        let scratch = scratch();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(["kube-apiserver", "--secure-port", "0", "--data-dir"]).arg(scratch.path()).args(flags);
+        let process = logged(command, scratch.path(), "bowline");
+        let kubeconfig = scratch.path().join("kubeconfig");
+        let server = Self { scratch, kubeconfig, processes: vec![process] };
+        server.wait_until_ready("bowline")
+    }
+
+    /// Upstream's kube-apiserver with an etcd of its own, and the controllers whose work our API server does itself.
+    pub fn upstream() -> Self {
+        let scratch = scratch();
+        let [client, etcd_peer, port] = free_ports();
+        let etcd = logged(etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
+        let kubeconfig = credentials(scratch.path(), port);
+        let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
+        let server = Self { scratch, kubeconfig, processes: vec![process, etcd] };
+        let mut server = server.wait_until_ready("kube-apiserver");
+        let controllers = logged(controllers(&server.kubeconfig), server.scratch.path(), "controllers");
+        server.processes.push(controllers);
+        server
+    }
+
+    /// kubectl as a user of this server would run it, with a cache of its own.
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(peer("KUBECTL", "kubectl"));
+        command.env("KUBECONFIG", &self.kubeconfig).env("KUBECACHEDIR", self.scratch.path().join("cache"));
+        command
+    }
+
+    fn wait_until_ready(mut self, name: &str) -> Self {
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.processes[0].try_wait().expect("state of the server");
+            let answer = self.kubectl().args(["get", "--raw", "/readyz"]).output().expect("run kubectl");
+            if answer.status.success() {
+                return self;
+            }
+            let log = log(self.scratch.path(), name);
+            assert!(ended.is_none(), "{name} ended with {ended:?}:\n{log}");
+            assert!(Instant::now() < patience, "{name} is not ready in time:\n{log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("bowline-api-").tempdir().expect("scratch directory")
+}
+
+/// Held until all are known, so that no two are the same.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
+}
+
+fn logged(mut command: Command, scratch: &Path, name: &str) -> Child {
+    let log = std::fs::File::create(scratch.join(format!("{name}.log"))).expect("log file");
+    let errors = log.try_clone().expect("log file");
+    let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+    child.unwrap_or_else(|error| panic!("start {name}: {error}"))
+}
+
+fn log(scratch: &Path, name: &str) -> String {
+    let log = std::fs::read_to_string(scratch.join(format!("{name}.log"))).expect("the server's log");
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+fn etcd(scratch: &Path, client: u16, peers: u16) -> Command {
+    let (client, peers) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peers}"));
+    let mut command = Command::new(peer("ETCD", "etcd"));
+    command.arg("--data-dir").arg(scratch.join("etcd"));
+    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+    command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+    command.args(["--initial-cluster", &format!("default={peers}"), "--unsafe-no-fsync"]);
+    command
+}
+
+/// Certificates from an authority made on the spot, keys of service accounts, the administrator's kubeconfig.
+fn credentials(scratch: &Path, port: u16) -> PathBuf {
+    let now = jiff::Timestamp::now();
+    let authority = Authority::ephemeral(now).expect("an authority");
+    let server = authority.issue_server(&[], now).expect("the server's certificate");
+    let accounts = authority.issue_client("service-accounts", "", now).expect("keys of service accounts");
+    let write = |name: &str, text: &str| std::fs::write(scratch.join(name), text).expect("write a key");
+    write("ca.crt", authority.certificate());
+    write("server.crt", &server.certificate);
+    write("server.key", &server.key);
+    write("accounts.crt", &accounts.certificate);
+    write("accounts.key", &accounts.key);
+    let admin = authority.issue_admin(now).expect("the administrator's certificate");
+    let kubeconfig = scratch.join("kubeconfig");
+    write_kubeconfig(&kubeconfig, &format!("https://127.0.0.1:{port}"), &authority, &admin)
+        .expect("write the kubeconfig");
+    kubeconfig
+}
+
+fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
+    let file = |name: &str| scratch.join(name).display().to_string();
+    let flags = [
+        ("etcd-servers", format!("http://127.0.0.1:{etcd}")),
+        ("bind-address", "127.0.0.1".into()),
+        ("advertise-address", "127.0.0.1".into()),
+        ("secure-port", port.to_string()),
+        ("tls-cert-file", file("server.crt")),
+        ("tls-private-key-file", file("server.key")),
+        ("client-ca-file", file("ca.crt")),
+        ("service-account-issuer", "https://kubernetes.default.svc".into()),
+        ("service-account-key-file", file("accounts.crt")),
+        ("service-account-signing-key-file", file("accounts.key")),
+        ("service-cluster-ip-range", SERVICE_RANGE.into()),
+        ("authorization-mode", "Node,RBAC".into()),
+        ("allow-privileged", "true".into()),
+        ("endpoint-reconciler-type", "none".into()),
+    ];
+    let mut command = Command::new(peer("KUBE_APISERVER", "kube-apiserver"));
+    command.args(flags.map(|(name, value)| format!("--{name}={value}")));
+    command
+}
+
+fn controllers(kubeconfig: &Path) -> Command {
+    let mut command = Command::new(peer("KUBE_CONTROLLER_MANAGER", "kube-controller-manager"));
+    command.arg("--kubeconfig").arg(kubeconfig).arg(format!("--controllers={CONTROLLERS}"));
+    command.args(["--leader-elect=false", "--secure-port=0", "--concurrent-gc-syncs=2"]);
+    command
+}
