@@ -1,6 +1,6 @@
 //! What every verb works on.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bowline_api::ObjectKey;
 use bowline_host::{Clock, Random};
@@ -11,6 +11,7 @@ use crate::auth::Access;
 use crate::custom::Definitions;
 use crate::discovery::Documents;
 use crate::metrics::Metrics;
+use crate::proxy::NodeProxy;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
@@ -27,6 +28,7 @@ pub struct Core {
     pub openapi: Documents,
     pub definitions: Definitions,
     pub metrics: Arc<Metrics>,
+    node_proxy: OnceLock<NodeProxy>,
 }
 
 impl Core {
@@ -51,7 +53,18 @@ impl Core {
             random,
             openapi: Documents::default(),
             metrics,
+            node_proxy: OnceLock::new(),
         }
+    }
+
+    /// The way to kubelets, if this server was given one.
+    pub fn node_proxy(&self) -> Option<&NodeProxy> {
+        self.node_proxy.get()
+    }
+
+    /// The first one stays.
+    pub fn set_node_proxy(&self, proxy: NodeProxy) {
+        let _ = self.node_proxy.set(proxy);
     }
 
     /// The kinds as they are now.

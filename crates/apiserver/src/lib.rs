@@ -26,6 +26,7 @@ mod metrics;
 mod output;
 mod patch;
 mod protobuf;
+pub mod proxy;
 pub mod registry;
 mod schema;
 mod selector;

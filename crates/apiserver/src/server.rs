@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
+use hyper::upgrade::OnUpgrade;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,7 @@ use crate::kinds::priorityclass::system_classes;
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
+use crate::proxy::{self, Connection, NodeProxy};
 use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::Store;
@@ -103,6 +105,11 @@ impl Server {
         }
     }
 
+    /// Lets this server ask kubelets for what only they know.
+    pub fn set_node_proxy(&self, proxy: NodeProxy) {
+        self.core.set_node_proxy(proxy);
+    }
+
     /// Keeps roles that are made of others up to date, until `stop`.
     pub async fn follow_aggregation(&self, stop: CancellationToken) {
         rbac::follow_aggregation(&self.core, stop).await;
@@ -155,11 +162,12 @@ impl Server {
         }
     }
 
-    async fn answer<B>(&self, head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, mut head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let upgrade = head.extensions.remove::<OnUpgrade>();
         let closing = head.extensions.get::<Peer>().map(|peer| peer.closing.clone()).unwrap_or_default();
         let registry = self.core.registry();
         let resource = match path::parse(head.uri.path()) {
@@ -199,6 +207,10 @@ impl Server {
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };
+        if proxy::applies(&call) {
+            let connection = Connection { headers: &head.headers, upgrade };
+            return proxy::run(&self.core, &head.method, &call, connection).await;
+        }
         let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
         if call.query.flag("watch") && call.name.is_none() && accept::wanted(accepted) == Wanted::Yaml {
             return Err(accept::stream_refusal());

@@ -149,7 +149,8 @@ async fn connection(
         .max_header_list_size(HEADERS_MAX as u32)
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEP_ALIVE);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = tokio::select! {
         biased;

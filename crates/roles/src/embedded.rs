@@ -8,7 +8,7 @@ use bowline_api::{CSINode, Node, node};
 use bowline_machinery::{Ports, RunError};
 
 use crate::crew::Crew;
-use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
+use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
 use crate::{
     attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
     persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler, serviceaccount,
@@ -23,6 +23,8 @@ pub struct Settings {
     pub drivers: Vec<Driver>,
     /// Directories that containers must not see.
     pub hidden: Vec<PathBuf>,
+    /// Where the kubelet answers the API server, if it does.
+    pub kubelet: Option<Serving>,
     /// The certificate of the API server's authority, PEM. With it, every namespace gets what pods need to talk to the
     /// server: an account and this certificate.
     pub root_ca: Option<String>,
@@ -64,6 +66,7 @@ impl Embedded {
         }
         let mut config = KubeletConfig::new(&settings.node_name, &settings.kubelet_dir);
         config.data_dir_hidden.clone_from(&settings.hidden);
+        config.serving.clone_from(&settings.kubelet);
         let kubelet = run_kubelet(ports.clone(), config, &crew).await?;
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }

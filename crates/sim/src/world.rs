@@ -72,6 +72,7 @@ impl World {
             kubelet_dir: KUBELET_DIR.into(),
             drivers: vec![Driver { name: local::NAME.into(), socket, attaches: true }],
             hidden: Vec::new(),
+            kubelet: None,
             root_ca: None,
         };
         let roles = Embedded::start(&ports, settings);

@@ -49,6 +49,8 @@ const SUBRESOURCES: &[Subresource] = &[
     Subresource { name: "binding", verbs: &["create"], group: "", version: "v1", kind: "Binding" },
     Subresource { name: "ephemeralcontainers", verbs: CHANGES, group: "", version: "v1", kind: "Pod" },
     Subresource { name: "eviction", verbs: &["create"], group: "policy", version: "v1", kind: "Eviction" },
+    Subresource { name: "exec", verbs: &["create", "get"], group: "", version: "v1", kind: "PodExecOptions" },
+    Subresource { name: "log", verbs: &["get"], group: "", version: "v1", kind: "Pod" },
     Subresource { name: "resize", verbs: CHANGES, group: "", version: "v1", kind: "Pod" },
 ];
 

@@ -1,6 +1,7 @@
 //! `bowline kube-apiserver`: the API server alone, for upstream's controllers or ours in other processes.
 
 pub mod access;
+mod kubelets;
 mod serving;
 
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +16,7 @@ use crate::store::StoreArgs;
 use crate::terminal::Terminal;
 use crate::up::{bind, signal};
 use access::AccessArgs;
+use kubelets::Kubelets;
 pub use serving::{Place, Serving, open, server};
 
 /// The API server alone: kubectl, upstream's controllers and Bowline's roles work against it
@@ -38,6 +40,8 @@ pub struct KubeApiserver {
     access: AccessArgs,
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    kubelets: Kubelets,
 }
 
 impl KubeApiserver {
@@ -50,6 +54,7 @@ impl KubeApiserver {
         let address = listener.local_addr().context("read the API server's address")?;
         let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
         let server = server(store, &host, settings).await?;
+        server.set_node_proxy(self.kubelets.proxy(&host)?);
 
         let stop = CancellationToken::new();
         let kubeconfig = self.data_dir.join("kubeconfig");

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod config;
 mod drivers;
+mod link;
 mod preflight;
 mod running;
 pub mod signal;

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
+use super::link::Link;
 use super::{Config, bootstrap, preflight};
 use crate::apiserver::{self, Serving};
 
@@ -41,6 +42,8 @@ impl Running {
         let store = config.keeping.open(Some(&config.store()), &host).await?;
         let settings = apiserver::access::defaults(&config.data_dir, address)?;
         let server = apiserver::server(store, &host, settings).await?;
+        let link = Link::make(&host)?;
+        server.set_node_proxy(link.proxy);
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
             server.clone(),
@@ -62,6 +65,7 @@ impl Running {
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
             root_ca: Some(serving.authority.clone()),
+            kubelet: Some(link.kubelet),
         };
         let roles = Embedded::start(&ports, settings).await?;
         let running = Self {

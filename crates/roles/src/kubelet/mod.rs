@@ -2,10 +2,12 @@
 
 mod alarms;
 mod run;
+mod server;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
 pub use alarms::Alarms;
 pub use run::{Kubelet, KubeletConfig, run_kubelet};
+pub use server::Serving;
 pub use tenants::Tenants;

@@ -1,4 +1,4 @@
-//! Starts the four roles of the kubelet with what they share.
+//! Starts the roles of the kubelet with what they share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use bowline_machinery::{Ports, RunError};
 use tokio::sync::{Notify, oneshot};
 
+use super::server::{self, Serving};
 use super::tenants::Tenants;
 use crate::crew::Crew;
 use crate::nodestatus::{self, InUse, Switch};
@@ -30,6 +31,8 @@ pub struct KubeletConfig {
     pub data_dir_hidden: Vec<PathBuf>,
     /// How long containers get to end when the node agent stops.
     pub drain_grace: Duration,
+    /// Where to answer those who want logs or to run something inside; nobody is answered without it.
+    pub serving: Option<Serving>,
 }
 
 impl KubeletConfig {
@@ -41,6 +44,7 @@ impl KubeletConfig {
             kubelet_dir,
             data_dir_hidden: Vec::new(),
             drain_grace: DRAIN_GRACE,
+            serving: None,
         }
     }
 }
@@ -60,8 +64,14 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let switch = Switch::new(&config.node_name);
     let node_name = config.node_name.clone();
 
+    let server = match &config.serving {
+        Some(serving) => Some(server::bind(&ports.host, serving).await?),
+        None => None,
+    };
+    let port = server.as_ref().map(|server| server.port);
+
     let (with, name, list, off) = (ports.clone(), node_name.clone(), in_use.clone(), switch.clone());
-    crew.run(async move { nodestatus::run(with, &name, list, off).await });
+    crew.run(async move { nodestatus::run(with, &name, port, list, off).await });
 
     let (with, name, table) = (ports.clone(), node_name.clone(), drivers.clone());
     let registry = config.kubelet_dir.join("plugins_registry");
@@ -96,7 +106,20 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let wake = changed.clone();
     mounts.on_change(move |_| wake.notify_one());
     let (view, inside) = (mounts.clone(), tenants.clone());
-    crew.run(async move { pods::run(ports, pod_config, view, inside).await });
+    let (show, shown) = oneshot::channel();
+    let with = ports.clone();
+    crew.run(
+        async move { pods::run(with, pod_config, view, inside, move |pods| drop(show.send(pods))).await },
+    );
+    if let Some(server) = server {
+        crew.run(async move {
+            match shown.await {
+                Ok(pods) => server.run(pods, ports).await,
+                // The pod workers ended while starting, and say why themselves.
+                Err(_) => Ok(()),
+            }
+        });
+    }
     Ok(Kubelet { switch, tenants, mounts, changed })
 }
 

@@ -94,6 +94,7 @@ fn status(seen: &Observed, node: &Node) -> Option<Action> {
         && have.allocatable == resources
         && have.addresses == addresses
         && have.node_info.as_ref() == Some(&seen.machine.info)
+        && object::kubelet_port(have.daemon_endpoints.as_ref()) == seen.machine.kubelet_port
         && conditions.iter().all(|want| known.iter().any(|have| alike(want, have)));
     if same && (seen.stopping || !heartbeat_due(known, seen.now)) {
         return None;
@@ -104,6 +105,7 @@ fn status(seen: &Observed, node: &Node) -> Option<Action> {
 fn patch(seen: &Observed, conditions: &[NodeCondition]) -> Value {
     let resources = object::resources(&seen.machine);
     json!({"status": {
+        "daemonEndpoints": object::daemon_endpoints(&seen.machine),
         "capacity": resources,
         "allocatable": resources,
         "addresses": object::addresses(&seen.node_name),

@@ -16,10 +16,12 @@ pub struct Machine {
     pub memory_kib: u64,
     pub pods_max: u32,
     pub info: NodeSystemInfo,
+    /// Where the kubelet answers, if it does.
+    pub kubelet_port: Option<u16>,
 }
 
 impl Machine {
-    pub async fn read(host: &Host) -> Self {
+    pub async fn read(host: &Host, kubelet_port: Option<u16>) -> Self {
         let processors = text(host, "/proc/cpuinfo").await;
         let cpus = processors.lines().filter(|line| line.starts_with("processor")).count().max(1);
         let memory = text(host, "/proc/meminfo").await;
@@ -40,7 +42,7 @@ impl Machine {
             swap: None,
             system_uuid: text(host, "/sys/class/dmi/id/product_uuid").await,
         };
-        Self { cpus, memory_kib: kib.unwrap_or(MEMORY_UNKNOWN_KIB), pods_max: PODS_MAX, info }
+        Self { cpus, memory_kib: kib.unwrap_or(MEMORY_UNKNOWN_KIB), pods_max: PODS_MAX, info, kubelet_port }
     }
 }
 

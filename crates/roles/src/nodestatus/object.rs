@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bowline_api::{CSINode, Lease, Meta, Namespace, Node, keys, quantity};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, NodeSpec};
+use k8s_openapi::api::core::v1::{DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 
@@ -87,6 +87,18 @@ pub fn resources(machine: &Machine) -> BTreeMap<String, Quantity> {
 pub fn addresses(node_name: &str) -> Vec<NodeAddress> {
     let address = |type_: &str, address: &str| NodeAddress { type_: type_.into(), address: address.into() };
     vec![address("InternalIP", "127.0.0.1"), address("Hostname", node_name)]
+}
+
+/// Where the kubelet answers.
+pub fn daemon_endpoints(machine: &Machine) -> Option<NodeDaemonEndpoints> {
+    let endpoint = machine.kubelet_port.map(|port| DaemonEndpoint { port: port.into() });
+    endpoint.map(|endpoint| NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) })
+}
+
+/// The port in them; 0 is how others say that there is none.
+pub fn kubelet_port(endpoints: Option<&NodeDaemonEndpoints>) -> Option<u16> {
+    let port = endpoints?.kubelet_endpoint.as_ref()?.port;
+    u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
 /// Conditions with upstream's reasons and texts. A condition that is as it was keeps its transition time.

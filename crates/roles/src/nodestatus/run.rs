@@ -45,7 +45,13 @@ impl Switch {
 }
 
 /// Registers the node and keeps its status until stopped; then reports it as not ready.
-pub async fn run(ports: Ports, node_name: &str, in_use: InUse, switch: Switch) -> Result<(), RunError> {
+pub async fn run(
+    ports: Ports,
+    node_name: &str,
+    kubelet_port: Option<u16>,
+    in_use: InUse,
+    switch: Switch,
+) -> Result<(), RunError> {
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let name = node_name.to_owned();
     follow(&ports.informers.of::<Node>(), &queue, &name, &name);
@@ -62,7 +68,7 @@ pub async fn run(ports: Ports, node_name: &str, in_use: InUse, switch: Switch) -
 
     let status = Arc::new(Status {
         effects: ports.effects("kubelet"),
-        machine: Machine::read(&ports.host).await,
+        machine: Machine::read(&ports.host, kubelet_port).await,
         node_name: name.clone(),
         in_use,
         switch: switch.clone(),

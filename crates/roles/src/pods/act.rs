@@ -86,6 +86,7 @@ impl Keyed for Pods {
                 return self.signal(&seen, &container, number, signal, evicted).await;
             }
             Action::Remove { container, number } => {
+                self.remove_logs(&seen, &container, number).await?;
                 let id = seen.id(&container, number);
                 self.on_container("remove", &id, self.ports.host.containers.remove(&id)).await?;
                 self.runtime.removed(uid, &container, number);
@@ -120,6 +121,28 @@ impl Keyed for Pods {
 }
 
 impl Pods {
+    /// Those of a run that the node agent itself ended stay: the next start goes on with them.
+    async fn remove_logs(&self, seen: &Observed, container: &str, number: u32) -> Result<(), EffectError> {
+        let attempts = seen.attempts.get(container).into_iter().flatten();
+        let evicted = attempts.into_iter().any(|attempt| attempt.number == number && attempt.evicted);
+        let Some(pod) = seen.pod.as_ref().filter(|_| !evicted) else { return Ok(()) };
+        let log = spec::log(&self.config, pod, container, number);
+        let (Some(dir), Some(name)) = (log.parent(), log.file_name()) else { return Ok(()) };
+        let name = name.to_string_lossy();
+        let removed = async {
+            let disk = &self.ports.host.disk;
+            for file in disk.list(dir).await? {
+                // Also what was put aside under its name.
+                let rest = file.strip_prefix(name.as_ref());
+                if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+                    disk.remove_file(&dir.join(file)).await?;
+                }
+            }
+            Ok(())
+        };
+        removed.await.map_err(|e: io::Error| EffectError::unknown(format!("remove `{}`: {e}", log.display())))
+    }
+
     async fn make_empty_dir(&self, uid: &str, name: &str) -> Result<(), EffectError> {
         let path = spec::empty_dirs(&self.config, uid).join(name);
         let made = self.ports.host.disk.create_dir_all(&path, EMPTY_DIR_MODE);

@@ -14,6 +14,7 @@
 mod act;
 mod decide;
 mod directory;
+mod inspect;
 mod observe;
 mod run;
 mod runtime;
@@ -23,5 +24,6 @@ mod status;
 mod tests;
 mod world;
 
+pub use inspect::{Inspector, host_id};
 pub use run::run;
 pub use world::Config;

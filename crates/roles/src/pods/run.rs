@@ -9,6 +9,7 @@ use bowline_machinery::reconcile::reconcile;
 use bowline_machinery::{Ports, Queue, RunError};
 
 use super::act::Pods;
+use super::inspect::Inspector;
 use super::runtime::{self, Runtime};
 use super::world::{Config, State};
 use crate::indexes;
@@ -18,8 +19,14 @@ use crate::volumemanager::Mounts;
 /// Pods worked on at the same time.
 const WORKERS: usize = 64;
 
-/// Adopts the containers of an earlier process, then runs until stopped.
-pub async fn run(ports: Ports, config: Config, mounts: Mounts, tenants: Tenants) -> Result<(), RunError> {
+/// Adopts the containers of an earlier process, shows them to `ready`, then runs until stopped.
+pub async fn run(
+    ports: Ports,
+    config: Config,
+    mounts: Mounts,
+    tenants: Tenants,
+    ready: impl FnOnce(Inspector),
+) -> Result<(), RunError> {
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let cache = ports.informers.of::<Pod>();
     indexes::pods_by_uid(&cache);
@@ -59,6 +66,7 @@ pub async fn run(ports: Ports, config: Config, mounts: Mounts, tenants: Tenants)
     pods.runtime.uids().into_iter().for_each(|uid| queue.add(uid));
 
     let pods = Arc::new(pods);
+    ready(Inspector::new(pods.clone()));
     let work = move |uid: String| {
         let pods = pods.clone();
         async move { reconcile(pods.as_ref(), &uid).await }

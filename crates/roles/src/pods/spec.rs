@@ -103,7 +103,7 @@ pub fn build(
     let argv = [expanded(&container.command), expanded(&container.args)].concat();
     let (mounts, devices) =
         (mount_bindings(seen, pod, container, volumes)?, device_bindings(container, volumes)?);
-    let log = log_dir(&seen.config, pod).join(&container.name).join(format!("{number}.log"));
+    let log = log(&seen.config, pod, &container.name, number);
     Ok(ContainerSpec {
         id: seen.id(&container.name, number),
         hostname,
@@ -117,8 +117,10 @@ pub fn build(
     })
 }
 
-pub fn log_dir(config: &Config, pod: &Pod) -> PathBuf {
-    config.log_dir.join(format!("{}_{}_{}", pod.namespace(), pod.name(), pod.uid()))
+/// Where a run of a container writes to, as upstream has it.
+pub fn log(config: &Config, pod: &Pod, container: &str, number: u32) -> PathBuf {
+    let pod = format!("{}_{}_{}", pod.namespace(), pod.name(), pod.uid());
+    config.log_dir.join(pod).join(container).join(format!("{number}.log"))
 }
 
 fn hostname(pod: &Pod) -> &str {

@@ -13,6 +13,9 @@ use super::decide::{Run, backing_off, run_of};
 use super::spec::{self, POD_IP};
 use super::world::{Attempt, Observed, PodVolumes, State};
 
+/// Names the runtime in front of its own id of a container.
+pub const CONTAINER_ID_PREFIX: &str = "bowline://";
+
 /// A patch of what differs from the API; `None` when nothing does.
 pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     let none = PodStatus::default();
@@ -79,7 +82,12 @@ fn old_status<'a>(pod: &'a Pod, name: &str, init: bool) -> Option<&'a ContainerS
     list.iter().flatten().find(|s| s.name == name)
 }
 
-fn container_status(seen: &Observed, pod: &Pod, container: &Container, init: bool) -> ContainerStatus {
+pub(super) fn container_status(
+    seen: &Observed,
+    pod: &Pod,
+    container: &Container,
+    init: bool,
+) -> ContainerStatus {
     let name = &container.name;
     let old = old_status(pod, name, init);
     let Some(latest) = seen.latest(name) else { return unstarted(seen, pod, container, old, init) };
@@ -154,7 +162,7 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
 }
 
 fn container_id(seen: &Observed, name: &str, number: u32) -> String {
-    format!("bowline://{}", seen.id(name, number))
+    format!("{CONTAINER_ID_PREFIX}{}", seen.id(name, number))
 }
 
 /// How the run before this one ended: from its record while there is one, then from the API.

@@ -1,0 +1,52 @@
+//! Requests that a node answers: the logs of containers, and programs that are run inside them.
+//!
+//! Asked of the kubelet at the address in its node's status, in upstream's paths, so any kubelet may answer. A
+//! session is a WebSocket that is handed through as it is: client and kubelet agree on its protocol. Upstream
+//! speaks SPDY to kubelets instead, which is not done here.
+
+mod connect;
+mod exec;
+mod location;
+mod log;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use http::{HeaderMap, Method, Response};
+use hyper::upgrade::OnUpgrade;
+
+use crate::core::Core;
+use crate::http::body::Body;
+use crate::status::{Resource, Status};
+use crate::verbs::Call;
+
+pub use connect::{ADDRESS_TYPES, NodeProxy};
+pub use tls::{kubelet_client, kubelet_server};
+
+const PODS: Resource<'static> = Resource { group: "", plural: "pods" };
+
+/// What of a request the verbs do not need to know.
+pub struct Connection<'a> {
+    pub headers: &'a HeaderMap,
+    /// The way to the bytes under the request, if its connection can give them away.
+    pub upgrade: Option<OnUpgrade>,
+}
+
+/// Whether a request is for a node to answer.
+pub fn applies(call: &Call) -> bool {
+    let named = call.namespace.is_some() && call.name.is_some();
+    named && call.info().resource() == PODS && matches!(call.subresource.as_deref(), Some("log" | "exec"))
+}
+
+pub async fn run(
+    core: &Core,
+    method: &Method,
+    call: &Call,
+    connection: Connection<'_>,
+) -> Result<Response<Body>, Status> {
+    match (call.subresource.as_deref(), method) {
+        (Some("log"), &Method::GET) => log::run(core, call).await,
+        (Some("exec"), &Method::GET | &Method::POST) => exec::run(core, call, connection).await,
+        _ => Err(Status::method_not_allowed()),
+    }
+}

@@ -1,0 +1,163 @@
+//! The words and ways of the proxy, against a kubelet that says what it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_host::{Host, fake};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+use super::location::{Endpoint, address, container};
+use super::{NodeProxy, exec, kubelet_client, kubelet_server, log};
+use crate::certs::Authority;
+use crate::http::query::Query;
+use crate::testing::*;
+
+#[test]
+fn which_container() {
+    let one = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}]}});
+    let many = json!({"metadata": {"name": "p"}, "spec": {
+        "initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}],
+    }});
+    assert_eq!(container(&one, "").unwrap(), "a");
+    assert_eq!(container(&many, "i").unwrap(), "i");
+    let cases = [
+        (&one, "z", "container z is not valid for pod p"),
+        (&many, "", "a container name must be specified for pod p, choose one of: [i a b]"),
+    ];
+    for (pod, wanted, why) in cases {
+        let status = container(pod, wanted).unwrap_err();
+        assert_eq!((status.code, status.message.as_str()), (400, why));
+    }
+}
+
+#[test]
+fn where_a_node_answers() {
+    let types = super::ADDRESS_TYPES.map(str::to_owned);
+    let node = json!({"status": {
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 4}},
+    }});
+    assert_eq!(address(&node, &types).unwrap(), Endpoint { host: "n".into(), port: 4 });
+    let silent = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
+    assert_eq!(address(&silent, &types).unwrap(), Endpoint { host: "10.0.0.1".into(), port: 10250 });
+    let why = "no preferred addresses found; known addresses: [{InternalIP 10.0.0.1}]";
+    assert_eq!(address(&silent, &["ExternalIP".into()]).unwrap_err().message, why);
+}
+
+#[test]
+fn what_a_kubelet_is_asked() {
+    let asked = |text: &str| log::Options::parse(&Query::parse(text)).unwrap().query();
+    assert_eq!(asked("container=a"), "");
+    assert_eq!(
+        asked(
+            "timestamps=true&tailLines=2&follow=1&previous=true&limitBytes=7&sinceTime=2026-01-01T00:00:00.5Z"
+        ),
+        "follow=true&limitBytes=7&previous=true&sinceTime=2026-01-01T00%3A00%3A00Z&tailLines=2&timestamps=true"
+    );
+    let session = Query::parse("tty=0&stdout=true&command=ls&stdin=1&command=-l+a&stderr=true");
+    assert_eq!(exec::query(&session), "command=ls&command=-l+a&error=1&input=1&output=1");
+}
+
+/// A server with one pod on a node whose kubelet answers with the code in `tailLines`.
+async fn server_with_kubelet() -> (crate::Server, mpsc::UnboundedReceiver<String>, Host) {
+    let (host, _) = fake::host(1);
+    let authority = Authority::ephemeral(host.clock.now()).unwrap();
+    let now = host.clock.now();
+    let serving =
+        kubelet_server(authority.certificate(), &authority.issue_server(&[], now).unwrap()).unwrap();
+    let client = authority.issue_client("kube-apiserver-kubelet-client", "system:masters", now).unwrap();
+    let client = kubelet_client(Some(authority.certificate()), Some(&client)).unwrap();
+    let (address, mut listener) = host.net.listen_tcp("127.0.0.1:0").await.unwrap();
+    let (heard, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(stream) = listener.accept().await {
+            let stream = TlsAcceptor::from(serving.clone()).accept(stream).await.unwrap();
+            let heard = heard.clone();
+            let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                let _ = heard.send(request.uri().to_string());
+                let code =
+                    Query::parse(request.uri().query().unwrap_or_default()).number("tailLines").unwrap();
+                let code = StatusCode::from_u16(code.unwrap_or(200) as u16).unwrap();
+                let answer = Response::builder().status(code).body(Full::new(Bytes::from("some words\n")));
+                std::future::ready(answer)
+            });
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+    let mut registry = registry();
+    registry.add::<crate::kinds::node::NodeRules>();
+    let server = crate::Server::new(crate::Store::memory(), registry, clock(), random());
+    server.bootstrap().await.unwrap();
+    server.set_node_proxy(NodeProxy::new(host.net.clone(), Arc::clone(&client), &["InternalIP"]));
+    let node = json!({"metadata": {"name": "n"}, "status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}},
+    }});
+    post(&server, "/api/v1/nodes", &node).await.ok();
+    let mut object = pod("p");
+    post(&server, PODS, &object).await.ok();
+    object["metadata"]["name"] = "placed".into();
+    object["spec"]["nodeName"] = "n".into();
+    post(&server, PODS, &object).await.ok();
+    object["metadata"]["name"] = "lost".into();
+    object["spec"]["nodeName"] = "nowhere".into();
+    post(&server, PODS, &object).await.ok();
+    (server, requests, host)
+}
+
+#[tokio::test]
+async fn logs_come_from_the_kubelet() {
+    let (server, mut requests, _host) = server_with_kubelet().await;
+    let log = |pod: &str, query: &str| format!("{PODS}/{pod}/log{query}");
+    let answer =
+        tokio::time::timeout(Duration::from_secs(20), get(&server, &log("placed", "?timestamps=1"))).await;
+    assert_eq!(answer.unwrap().bytes, "some words\n");
+    assert_eq!(requests.recv().await.unwrap(), "/containerLogs/default/placed/main?timestamps=true");
+    let nothing = get(&server, &log("p", "")).await;
+    assert_eq!((nothing.code, nothing.bytes.len()), (204, 0));
+    let words = |text: &str| format!("{text} ( pods/log placed)");
+    let cases = [
+        ("lost", "", 404, "pods \"nowhere\" not found".to_owned()),
+        ("none", "", 404, "pods \"none\" not found".to_owned()),
+        ("placed", "?container=z", 400, "container z is not valid for pod placed".to_owned()),
+        ("placed", "?tailLines=400", 400, "some words\n".to_owned()),
+        ("placed", "?tailLines=403", 403, words("some words\n")),
+        ("placed", "?tailLines=404", 404, words("the server could not find the requested resource")),
+        ("placed", "?tailLines=500", 500, "Internal error occurred: some words\n".to_owned()),
+        (
+            "none",
+            "?tailLines=-1&limitBytes=0",
+            422,
+            "PodLogOptions \"none\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]".to_owned(),
+        ),
+        ("p", "?tailLines=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax".to_owned()),
+    ];
+    for (pod, query, code, message) in cases {
+        let answer = get(&server, &log(pod, query)).await;
+        assert_eq!((answer.code, answer.body["message"].as_str().unwrap()), (code, message.as_str()));
+    }
+    assert_eq!(post(&server, &log("placed", ""), &json!({})).await.code, 405);
+}
+
+#[tokio::test]
+async fn sessions_need_an_upgrade() {
+    let (server, _requests, _host) = server_with_kubelet().await;
+    let cases = [
+        ("p", 400, "pod p does not have a host assigned"),
+        ("placed", 400, "Upgrade request required"),
+        ("lost", 404, "pods \"nowhere\" not found"),
+    ];
+    for (pod, code, message) in cases {
+        let answer = get(&server, &format!("{PODS}/{pod}/exec?command=ls&stdout=true")).await;
+        assert_eq!((answer.code, answer.body["message"].as_str().unwrap()), (code, message));
+    }
+}

@@ -1,0 +1,221 @@
+//! What a user sees of the inside of a pod, and of what an object owned: logs, exec, delete with dependents.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use super::Kubectl;
+use super::support::{Cluster, PATIENCE};
+
+const PODS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: talker}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: host
+    command: [/bin/sh, -c, "echo one; echo two; echo three >&2; until test -e /tmp/go; do sleep 0.05; done; echo went; sleep 3600"]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: crasher}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: host, command: [/bin/sh, -c, "echo a run; exit 3"]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pair}
+spec:
+  restartPolicy: Never
+  initContainers:
+  - {name: first, image: host, command: [/bin/sh, -c, "echo prepared"]}
+  containers:
+  - {name: a, image: host, command: [/bin/sh, -c, "printf done"]}
+  - {name: b, image: nosuch, command: [/bin/true]}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_looks_inside() {
+    let cluster = Cluster::start().await;
+    let kubectl = Kubectl(&cluster);
+    kubectl.sees_given("apply -f -", PODS, &["talker created", "crasher created", "pair created"]).await;
+    kubectl.sees("wait --for=condition=Ready pod/talker --timeout=60s", &["condition met"]).await;
+    logs(&kubectl).await;
+    follow(&kubectl).await;
+    exec(&kubectl).await;
+    terminal(&kubectl).await;
+    dependents(&kubectl).await;
+    kubectl.sees("delete pod --all", &["talker", "crasher", "pair"]).await;
+    cluster.assert_nothing_left();
+}
+
+async fn logs(kubectl: &Kubectl<'_>) {
+    said(kubectl, "logs talker", "three").await;
+    let all = kubectl.sees("logs talker", &["one\ntwo\n", "three\n"]).await;
+    assert_eq!(all.lines().count(), 3, "{all}");
+    assert_eq!(kubectl.sees("logs talker --tail=1", &[]).await.lines().count(), 1);
+    assert_eq!(kubectl.sees("logs talker --limit-bytes=5", &[]).await, "one\nt");
+    let stamped = kubectl.sees("logs talker --timestamps --tail=3", &[]).await;
+    assert!(stamped.lines().all(|line| line.starts_with("20") && line.contains("Z ")), "{stamped}");
+    kubectl.sees("logs talker --since=1h", &["one"]).await;
+    assert_eq!(kubectl.sees("logs talker --since-time=2099-01-01T00:00:00Z", &[]).await, "");
+    kubectl
+        .refused(
+            "logs talker --previous",
+            "",
+            &["previous terminated container \"main\" in pod \"talker\" not found"],
+        )
+        .await;
+
+    said(kubectl, "logs crasher", "a run").await;
+    kubectl.sees("wait --for=jsonpath={.status.containerStatuses[0].lastState.terminated.exitCode}=3 pod/crasher --timeout=60s", &[]).await;
+    kubectl.sees("logs crasher --previous", &["a run\n"]).await;
+
+    kubectl.sees("logs pair -c first", &["prepared\n"]).await;
+    said(kubectl, "logs pair -c a", "done").await;
+    kubectl
+        .refused(
+            "logs pair -c b",
+            "",
+            &["container \"b\" in pod \"pair\" is waiting to start: image can't be pulled"],
+        )
+        .await;
+    kubectl.refused("logs pair -c z", "", &["container z is not valid for pod pair"]).await;
+    let raw = "get --raw /api/v1/namespaces/default/pods/pair/log";
+    kubectl
+        .refused(raw, "", &["a container name must be specified for pod pair, choose one of: [first a b]"])
+        .await;
+    kubectl.refused("logs nosuch", "", &["pods \"nosuch\" not found"]).await;
+}
+
+/// Waits until a command says something.
+async fn said(kubectl: &Kubectl<'_>, line: &str, text: &str) {
+    let waiting = async {
+        while !kubectl.run(line, "").await.out.contains(text) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("kubectl {line} never says {text:?}"));
+}
+
+/// A log that is followed goes on when the container does, and ends with it.
+async fn follow(kubectl: &Kubectl<'_>) {
+    let mut following = kubectl.command("logs -f talker --tail=1").spawn().expect("start kubectl");
+    let mut output = following.stdout.take().expect("piped");
+    let mut heard = String::new();
+    read_until(&mut output, &mut heard, "\n").await;
+    assert_eq!(heard.lines().count(), 1, "{heard}");
+    kubectl.sees("exec talker -- touch /tmp/go", &[]).await;
+    read_until(&mut output, &mut heard, "went\n").await;
+    assert!(following.try_wait().expect("a child").is_none(), "the container still runs");
+    kubectl.sees("exec talker -- sh -c 'kill 1'", &[]).await;
+    let ended =
+        tokio::time::timeout(PATIENCE, following.wait()).await.expect("the log ends with its container");
+    assert!(ended.expect("kubectl ran").success());
+    kubectl
+        .sees(
+            "wait --for=jsonpath={.status.containerStatuses[0].restartCount}=1 pod/talker --timeout=60s",
+            &[],
+        )
+        .await;
+    kubectl.sees("wait --for=condition=Ready pod/talker --timeout=60s", &["condition met"]).await;
+    kubectl.sees("logs talker --previous", &["went\n"]).await;
+}
+
+async fn read_until(output: &mut (impl AsyncReadExt + Unpin), heard: &mut String, text: &str) {
+    let reading = async {
+        while !heard.contains(text) {
+            let mut buffer = [0; 1024];
+            let length = output.read(&mut buffer).await.expect("kubectl's output");
+            assert!(length > 0, "ended after {heard:?}");
+            heard.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("in time");
+}
+
+async fn exec(kubectl: &Kubectl<'_>) {
+    assert_eq!(kubectl.sees("exec talker -- hostname", &[]).await, "talker\n");
+    assert_eq!(kubectl.sees_given("exec -i talker -- cat", "in and out", &[]).await, "in and out");
+    let both = kubectl.run("exec talker -- sh -c 'echo out; echo err >&2'", "").await;
+    assert_eq!((both.out.as_str(), both.err.as_str()), ("out\n", "err\n"));
+    assert_eq!(code(kubectl, "exec talker -- sh -c 'exit 7'").await, 7);
+    assert_eq!(code(kubectl, "exec talker -- true").await, 0);
+    assert_eq!(code(kubectl, "exec talker -- nosuch").await, 127);
+    kubectl.refused("exec talker -- sh -c 'exit 7'", "", &["command terminated with exit code 7"]).await;
+
+    let many = kubectl.sees("exec talker -- head -c 5000000 /dev/zero", &[]).await;
+    assert_eq!(many.len(), 5_000_000);
+    let input = "x".repeat(3_000_000);
+    assert_eq!(kubectl.sees_given("exec -i talker -- wc -c", &input, &[]).await.trim(), "3000000");
+
+    kubectl.refused("exec pair -c a -- true", "", &["container not found (\"a\")"]).await;
+    kubectl.refused("exec talker -c z -- true", "", &["container z is not valid for pod talker"]).await;
+    kubectl.refused("exec nosuch -- true", "", &["pods \"nosuch\" not found"]).await;
+    gone_with_its_client(kubectl).await;
+}
+
+async fn code(kubectl: &Kubectl<'_>, line: &str) -> i32 {
+    let status = tokio::time::timeout(PATIENCE, kubectl.command(line).status()).await.expect("in time");
+    status.expect("kubectl ran").code().expect("an exit code")
+}
+
+/// A program ends when nobody is left who started it.
+async fn gone_with_its_client(kubectl: &Kubectl<'_>) {
+    let mut sleeper: Child =
+        kubectl.command("exec talker -- sh -c 'echo up; exec sleep 54321'").spawn().expect("start");
+    let mut heard = String::new();
+    read_until(&mut sleeper.stdout.take().expect("piped"), &mut heard, "up\n").await;
+    sleeper.kill().await.expect("end kubectl");
+    let count = "exec talker -- sh -c 'grep -l 5432[1] /proc/[0-9]*/cmdline | wc -l'";
+    said(kubectl, count, "0\n").await;
+}
+
+/// A person at a terminal.
+async fn terminal(kubectl: &Kubectl<'_>) {
+    let plain =
+        kubectl.command("exec -it talker -- sh -c 'test -t 1 && echo tty; read word; echo got $word'");
+    let plain = plain.as_std();
+    let words = std::iter::once(plain.get_program()).chain(plain.get_args());
+    let line: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    let mut command = Command::new("script");
+    command.args(["-qec", &line.join(" "), "/dev/null"]).kill_on_drop(true);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut shell = command.spawn().expect("script(1), from util-linux");
+    let (mut input, mut output) = (shell.stdin.take().expect("piped"), shell.stdout.take().expect("piped"));
+    let mut heard = String::new();
+    read_until(&mut output, &mut heard, "tty").await;
+    input.write_all(b"this\n").await.expect("type");
+    read_until(&mut output, &mut heard, "got this").await;
+    let ended = tokio::time::timeout(PATIENCE, shell.wait()).await.expect("in time").expect("script ran");
+    assert!(ended.success(), "{heard}");
+}
+
+/// Owners and what they own, with each kind of propagation.
+async fn dependents(kubectl: &Kubectl<'_>) {
+    for (cascade, left) in [("background", ""), ("foreground", ""), ("orphan", "configmap/owned\n")] {
+        kubectl.sees("create configmap owner", &["created"]).await;
+        let uid = kubectl.sees("get configmap owner -o jsonpath={.metadata.uid}", &[]).await;
+        let owned = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: owned, labels: {{of: owner}}, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: owner, uid: {uid}, blockOwnerDeletion: true}}]}}"
+        );
+        kubectl.sees_given("create -f -", &owned, &["created"]).await;
+        kubectl
+            .sees(&format!("delete configmap owner --cascade={cascade} --timeout=60s"), &["deleted"])
+            .await;
+        if left.is_empty() {
+            kubectl.run("wait --for=delete configmap/owned --timeout=60s", "").await;
+        }
+        assert_eq!(kubectl.sees("get configmap -l of=owner -o name", &[]).await, left, "{cascade}");
+    }
+    let references = "get configmap owned -o jsonpath={.metadata.ownerReferences}";
+    assert_eq!(kubectl.sees(references, &[]).await, "", "an orphan has no owner");
+    kubectl.sees("delete configmap owned", &["deleted"]).await;
+}
