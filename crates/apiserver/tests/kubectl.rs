@@ -67,39 +67,3 @@ async fn a_session() {
     assert!(!success && text.contains(r#"the server doesn't have a resource type "widgets""#), "{text}");
     shutdown.cancel();
 }
-
-/// What it reads of the server's own description: OpenAPI v3 and v2, discovery, health, version.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_says_of_itself() {
-    let dir = tempfile::tempdir().unwrap();
-    let (kubectl, shutdown) = serve(dir.path()).await;
-
-    let claim = kubectl.ok("explain pvc.spec").await;
-    assert!(claim.contains("KIND:       PersistentVolumeClaim\nVERSION:    v1\n\nFIELD: spec"), "{claim}");
-    assert!(claim.contains("\n  accessModes\t<[]string>\n"), "{claim}");
-    assert!(claim.contains("enum: Block, Filesystem"), "{claim}");
-    let class = kubectl.ok("explain sc").await;
-    assert!(class.contains("provisioner\t<string> -required-"), "{class}");
-    let pod = kubectl.ok("explain pod --recursive").await;
-    assert!(pod.contains("claimName\t<string> -required-") && pod.lines().count() > 500, "{pod}");
-    let old = kubectl.ok("explain pvc --recursive --output=plaintext-openapiv2").await;
-    assert!(old.contains("accessModes\t<[]string>"), "{old}");
-    let (success, text) = kubectl.run("explain pvc.nonsense", "").await;
-    assert!(!success && text.contains("field \"nonsense\" does not exist"), "{text}");
-
-    kubectl.ok("create -f - --dry-run=server --validate=strict").await;
-    let unknown = MANIFEST.replace("accessModes", "accesModes");
-    let (success, text) = kubectl.run("create -f - --validate=strict", &unknown).await;
-    assert!(!success && text.contains("strict decoding error: unknown field"), "{text}");
-    kubectl.ok("apply -f -").await;
-    kubectl.ok("replace -f -").await;
-    let (success, text) = kubectl.run("diff -f -", &MANIFEST.replace("app: web", "app: other")).await;
-    assert!(!success && text.contains("-    app: web\n+    app: other"), "{text}");
-
-    assert!(kubectl.ok("version").await.contains("Server Version: v1.36."));
-    assert_eq!(kubectl.ok("get --raw /livez?verbose").await, "[+]ping ok\nlivez check passed\n");
-    assert!(kubectl.ok("get --raw /api/v1/namespaces/default").await.ends_with("}\n"));
-    assert!(kubectl.ok("get --raw /metrics").await.contains("apiserver_request_total{code=\"201\""));
-    assert!(kubectl.ok("api-versions").await.contains("storage.k8s.io/v1\nv1\n"));
-    shutdown.cancel();
-}
