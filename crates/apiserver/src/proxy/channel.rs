@@ -28,7 +28,7 @@ const CLOSE: u8 = 0x88;
 const NORMAL: u16 = 1000;
 
 /// What a client is answered that asked for a WebSocket in words that this server can read.
-pub struct Handshake(HeaderValue);
+pub struct Handshake(pub(super) HeaderValue);
 
 pub fn handshake(headers: &HeaderMap) -> Option<Handshake> {
     let has = |name: HeaderName, wanted: &str| {
