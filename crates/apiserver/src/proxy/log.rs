@@ -56,15 +56,14 @@ pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
 }
 
 fn stream(response: Response<Incoming>, call: &Call) -> Response<Body> {
-    let (head, incoming) = response.into_parts();
+    let incoming = response.into_body();
     let closing = call.closing.clone().cancelled_owned();
     // A kubelet that breaks off in the middle ends the log; there is no other way to say so.
     let chunks = incoming.into_data_stream().take_while(|chunk| std::future::ready(chunk.is_ok()));
     let chunks = chunks.filter_map(|chunk| std::future::ready(chunk.ok())).take_until(closing);
     let mut answer = Response::new(body::stream(chunks));
-    let plain = HeaderValue::from_static("text/plain");
-    let media = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(plain);
-    answer.headers_mut().insert(CONTENT_TYPE, media);
+    // Whatever the kubelet calls it, as upstream does.
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     answer
 }
 
