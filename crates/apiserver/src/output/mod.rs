@@ -10,4 +10,5 @@ mod warning;
 mod yaml;
 
 pub use render::{reply, status};
+pub use span::without_record;
 pub use yaml::yaml;
