@@ -6,6 +6,8 @@ mod partial;
 mod render;
 mod span;
 mod table;
+#[cfg(test)]
+mod tests;
 mod warning;
 mod yaml;
 

@@ -48,7 +48,8 @@ impl KubeApiserver {
     pub async fn run(self) -> Result<ExitCode> {
         crate::logging::start("info");
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
-        let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
+        let address = SocketAddr::new(self.bind_address, self.secure_port);
+        let listener = bind(address, "--secure-port or --bind-address").await?;
         let dir = self.data_dir.join("store");
         let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
         let address = listener.local_addr().context("read the API server's address")?;
