@@ -4,6 +4,7 @@ pub mod events;
 mod list;
 mod partial;
 mod render;
+mod scale;
 mod span;
 mod table;
 #[cfg(test)]
