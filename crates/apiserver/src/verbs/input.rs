@@ -78,12 +78,13 @@ fn written(
     // Kinds that clients define have no binary form.
     let served = if call.kind.custom().is_some() { &MEDIA_TYPES[..2] } else { &MEDIA_TYPES[..] };
     if is(protobuf::MEDIA_TYPE) && served.contains(&protobuf::MEDIA_TYPE) {
-        let envelope =
-            protobuf::open(&call.body, expected).map_err(|error| refused(error.to_string()))?;
+        let envelope = protobuf::open(&call.body, expected).map_err(|error| refused(error.to_string()))?;
         let value = envelope.object().map_err(|error| {
             let (kind, version) = (&envelope.kind, version_of(&envelope.api_version));
             let wanted = &call.info().kind;
-            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {error}"))
+            Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {wanted}: {error}"
+            ))
         })?;
         return Ok(Written { value, duplicates: Vec::new(), notes: Notes::default() });
     }
