@@ -76,12 +76,7 @@ impl Manager {
         self.follow(key, sources, pod.namespace());
         let node = self.ports.informers.of::<Node>().named(&self.node_name);
         let objects = self.objects(sources, pod.namespace());
-        let world = payload::World {
-            pod,
-            node: node.as_deref(),
-            objects: &objects,
-            tokens: &state.tokens,
-        };
+        let world = payload::World { pod, node: node.as_deref(), objects: &objects, tokens: &state.tokens };
         payload::collect(sources, &world)
     }
 
@@ -98,11 +93,7 @@ impl Manager {
         self.secrets.follow(key, &named(ObjectKind::Secret));
     }
 
-    fn objects(
-        &self,
-        sources: &[Source],
-        namespace: &str,
-    ) -> BTreeMap<(ObjectKind, String), Found<Entries>> {
+    fn objects(&self, sources: &[Source], namespace: &str) -> BTreeMap<(ObjectKind, String), Found<Entries>> {
         let mut objects = BTreeMap::new();
         for source in sources {
             let Source::Object { kind, name, .. } = source else { continue };

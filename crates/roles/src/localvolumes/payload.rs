@@ -78,10 +78,12 @@ pub fn collect(sources: &[Source], world: &World<'_>) -> Files {
                     (Found::Unknown, _) => looking = true,
                     (Found::Absent, true) => {}
                     (Found::Absent, false) => missing.push(format!("{} {name:?} not found", word(*kind))),
-                    (Found::Present(entries), _) => match of_object(*kind, entries, items, *optional, *mode) {
-                        Ok(files) => payload.extend(files),
-                        Err(why) => missing.push(why),
-                    },
+                    (Found::Present(entries), _) => {
+                        match of_object(*kind, entries, items, *optional, *mode) {
+                            Ok(files) => payload.extend(files),
+                            Err(why) => missing.push(why),
+                        }
+                    }
                 }
             }
             Source::Fields { items, mode } => {

@@ -42,7 +42,8 @@ pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Resu
         }
     }
     for name in host.disk.list(directory).await? {
-        let kept = if name.starts_with(OWN) { name == DATA || name == current } else { visible.contains(&name) };
+        let kept =
+            if name.starts_with(OWN) { name == DATA || name == current } else { visible.contains(&name) };
         if kept {
             continue;
         }
@@ -112,7 +113,8 @@ fn first_part(path: &str) -> Option<String> {
 
 /// No file may land outside the volume, or where the writer's own names are. The API server refuses such paths, too.
 fn check(path: &str) -> io::Result<()> {
-    let inside = !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let inside =
+        !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if inside && !path.starts_with(OWN) {
         return Ok(());
     }

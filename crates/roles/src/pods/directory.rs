@@ -30,5 +30,4 @@ impl Pods {
         };
         self.on_disk("remove", &root, clean).await
     }
-
 }

@@ -87,8 +87,7 @@ pub fn build(
         words.iter().flatten().map(|word| expand(word, &env)).collect()
     };
     let argv = [expanded(&container.command), expanded(&container.args)].concat();
-    let (mounts, devices) =
-        (mount_bindings(container, volumes)?, device_bindings(container, volumes)?);
+    let (mounts, devices) = (mount_bindings(container, volumes)?, device_bindings(container, volumes)?);
     let log = log(&seen.config, pod, &container.name, number);
     Ok(ContainerSpec {
         id: seen.id(&container.name, number),

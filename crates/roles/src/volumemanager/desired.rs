@@ -33,7 +33,8 @@ pub struct Claimed {
 /// Names of volumes that containers mount, and of those they open as devices.
 fn used(pod: &Pod) -> (BTreeSet<&str>, BTreeSet<&str>) {
     let mounts = pod::containers(pod).flat_map(|c| c.volume_mounts.iter().flatten()).map(|m| m.name.as_str());
-    let devices = pod::containers(pod).flat_map(|c| c.volume_devices.iter().flatten()).map(|d| d.name.as_str());
+    let devices =
+        pod::containers(pod).flat_map(|c| c.volume_devices.iter().flatten()).map(|d| d.name.as_str());
     (mounts.collect(), devices.collect())
 }
 
