@@ -4,6 +4,7 @@ pub mod events;
 mod list;
 mod partial;
 mod render;
+mod scale;
 mod span;
 mod table;
 #[cfg(test)]
@@ -12,4 +13,5 @@ mod warning;
 mod yaml;
 
 pub use render::{reply, status};
+pub use span::without_record;
 pub use yaml::yaml;

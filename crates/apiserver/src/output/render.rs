@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::partial::{partial, version};
 use super::table::{Include, table};
 use super::yaml::yaml;
-use super::{list, warning};
+use super::{list, scale, warning};
 use crate::http::accept::{Encoding, Form, Wanted};
 use crate::http::body::{Body, full, stream};
 use crate::protobuf;
@@ -39,6 +39,9 @@ pub fn reply(
         Outcome::List(listed) => {
             let (binary, body) = list::body(kind, (form, encoding), include, listed, now);
             (StatusCode::OK, (if binary { PROTOBUF } else { JSON }, body))
+        }
+        Outcome::Other { code, json } if form == Form::Table => {
+            (code, whole(encoding, scale::table(json, include, now)))
         }
         Outcome::Other { code, json } => (code, whole(encoding, json)),
         Outcome::Status { code, status } => (code, whole(encoding, status.to_json().to_string().into())),

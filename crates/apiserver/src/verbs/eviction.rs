@@ -124,7 +124,7 @@ impl Eviction<'_> {
         if !self.dry_run() {
             let now = self.core.clock.now();
             let wanted = options["preconditions"].clone();
-            let told = change(self.core, self.call, Part::Status, None, |pod| {
+            let told = change(self.core, self.call, Part::Status, |pod| {
                 matches(&wanted, pod)?;
                 Ok(targeted(pod, now))
             })
@@ -173,8 +173,7 @@ impl Eviction<'_> {
             user_agent: self.call.user_agent.clone(),
             closing: self.call.closing.clone(),
         };
-        change(self.core, &call, Part::Status, None, |budget| decrement(budget, self.call.name(), now))
-            .await?;
+        change(self.core, &call, Part::Status, |budget| decrement(budget, self.call.name(), now)).await?;
         Ok(Leave::Granted)
     }
 }
