@@ -243,7 +243,8 @@ impl Status {
     /// Upstream makes these by hand and without details, where others have empty ones.
     fn is_terse(&self) -> bool {
         match self.reason {
-            "" | "BadRequest" | "Unauthorized" | "UnsupportedMediaType" | "RequestEntityTooLarge" => true,
+            "" | "BadRequest" | "Expired" | "Unauthorized" | "UnsupportedMediaType" => true,
+            "RequestEntityTooLarge" => true,
             "NotAcceptable" => !self.message.starts_with("406"),
             _ => false,
         }

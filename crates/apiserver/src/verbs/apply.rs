@@ -65,7 +65,7 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
 
 async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result<Reply, Status> {
     let make = |old: &Value| made(core, call, old, config);
-    let json = change_tracked(core, call, part, None, Tracking::Done, make).await?;
+    let json = change_tracked(core, call, part, Tracking::Done, make).await?;
     Ok(Reply::object(StatusCode::OK, json, config.warnings.clone()))
 }
 

@@ -16,8 +16,8 @@ use crate::core::Core;
 use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
-use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError, json};
+use crate::status::{Resource, Status};
+use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -89,10 +89,13 @@ pub async fn create_tracked(
             metadata::set(&mut object, "name", Some(name.into()));
         }
         let object = prepare(core, kind, within, object, actor, tracking)?;
-        if actor.dry_run {
-            return json(&object).map(Bytes::from).map_err(Status::internal);
-        }
         let key = ObjectKey::new(within, metadata::name(&object));
+        if actor.dry_run {
+            return match core.object(kind, &key) {
+                Some(there) => Err(taken(info.resource(), &key.name, &prefix, Some(&there))),
+                None => json(&object).map(Bytes::from).map_err(Status::internal),
+            };
+        }
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };
@@ -104,11 +107,26 @@ pub async fn create_tracked(
                 return Ok(stored.json.clone());
             }
             Err(WriteError::Conflict { .. }) if !last => {}
-            Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
+            Err(WriteError::Conflict { current }) => {
+                return Err(taken(info.resource(), &name, &prefix, current.as_deref()));
+            }
             Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
+}
+
+/// The refusal of a name that an object has already. `prefix` is what the client wanted a name made of, if anything.
+fn taken(resource: Resource<'_>, name: &str, prefix: &str, there: Option<&Stored>) -> Status {
+    let mut status = Status::already_exists(resource, name);
+    if !prefix.is_empty() {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status.details.retry_after_seconds = 1;
+    }
+    if there.is_some_and(|there| metadata::deleting(&there.value())) {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
 }
 
 /// The object belongs where the path says.

@@ -15,6 +15,7 @@ mod options;
 mod other;
 mod ownership;
 mod patch;
+mod precondition;
 mod scale;
 mod update;
 mod watch;

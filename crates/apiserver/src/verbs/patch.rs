@@ -45,6 +45,6 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
         warnings = input.warnings;
         Ok(input.object)
     };
-    let json = change(core, call, part, None, make).await?;
+    let json = change(core, call, part, make).await?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
 }

@@ -56,7 +56,8 @@ impl KubeApiserver {
         crate::logging::start("info");
         let plugins = Plugins::chosen(&self.enable_admission_plugins, &self.disable_admission_plugins)?;
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
-        let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
+        let address = SocketAddr::new(self.bind_address, self.secure_port);
+        let listener = bind(address, "--secure-port or --bind-address").await?;
         let dir = self.data_dir.join("store");
         let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
         let address = listener.local_addr().context("read the API server's address")?;

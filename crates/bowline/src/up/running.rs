@@ -37,7 +37,7 @@ impl Running {
         doors.shim.clone_from(&config.shim);
         let host = real::host(doors).context("open this machine")?;
         preflight::check(&host)?;
-        let listener = preflight::bind(config.listen).await?;
+        let listener = preflight::bind(config.listen, "--listen").await?;
 
         let address = listener.local_addr().context("read the API server's address")?;
         let store = config.keeping.open(Some(&config.store()), &host).await?;
