@@ -138,11 +138,7 @@ async fn connection(
     });
 
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_buf_size(HEADERS_MAX);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADERS_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())

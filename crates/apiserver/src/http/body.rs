@@ -149,8 +149,8 @@ where
     let mut body = std::pin::pin!(body);
     let (mut kept, mut seen) = (BytesMut::new(), 0);
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| Status::bad_request(format!("read the request body: {}", error.into())))?;
+        let frame =
+            frame.map_err(|error| Status::bad_request(format!("read the request body: {}", error.into())))?;
         let Ok(mut data) = frame.into_data() else { continue };
         seen += data.remaining();
         if seen <= BODY_MAX {

@@ -52,7 +52,12 @@ fn depth_has_an_end() {
 #[test]
 fn what_is_no_text_gets_a_mark() {
     assert_eq!(read(b"{\"a\":\"\xff\"}").expect("readable").value, json!({"a": "\u{fffd}"}));
-    for (text, want) in [(r#""\ud800""#, "\u{fffd}"), (r#""\udc00x""#, "\u{fffd}x"), (r#""\ud83d\ude00\ud83d""#, "😀\u{fffd}"), (r#""\\ud800\udfff""#, "\\ud800\u{fffd}")] {
+    for (text, want) in [
+        (r#""\ud800""#, "\u{fffd}"),
+        (r#""\udc00x""#, "\u{fffd}x"),
+        (r#""\ud83d\ude00\ud83d""#, "😀\u{fffd}"),
+        (r#""\\ud800\udfff""#, "\\ud800\u{fffd}"),
+    ] {
         assert_eq!(read(text.as_bytes()).expect("readable").value, json!(want), "{text}");
     }
     assert_eq!(read(b" null\n").expect("readable").value, Value::Null);

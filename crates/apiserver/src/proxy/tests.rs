@@ -83,7 +83,7 @@ async fn server_with_kubelet() -> (crate::Server, mpsc::UnboundedReceiver<String
             let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
                 let _ = heard.send(request.uri().to_string());
                 let code =
-                    Query::parse(request.uri().query().unwrap_or_default()).number("tailLines").unwrap();
+                    Query::parse(request.uri().query().unwrap_or_default()).count("tailLines").unwrap();
                 let code = StatusCode::from_u16(code.unwrap_or(200) as u16).unwrap();
                 let answer = Response::builder().status(code).body(Full::new(Bytes::from("some words\n")));
                 std::future::ready(answer)

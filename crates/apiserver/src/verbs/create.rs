@@ -16,8 +16,8 @@ use crate::core::Core;
 use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
-use crate::status::Status;
-use crate::store::{Change, Expect, Write, WriteError, json};
+use crate::status::{ALREADY_EXISTS, Resource, Status};
+use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
 const SUFFIX: usize = 5;
@@ -28,9 +28,17 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
     let Input { object, mut warnings } = input::body(call)?;
-    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
+    let more = kinds::warnings::of(call.info().resource(), &object);
     let namespace = call.namespace.as_deref().unwrap_or_default();
-    let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
+    let actor = Actor::of(call)?;
+    let created = create(core, call.kind.as_ref(), namespace, object, &actor).await;
+    let json = created.map_err(|status| {
+        // What is asked for is judged before anybody looks whether it is there already.
+        let judged = status.reason == ALREADY_EXISTS;
+        let status = status.warned(&warnings);
+        if judged { status.warned(&more) } else { status }
+    })?;
+    warnings.extend(more);
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
 
@@ -38,7 +46,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
 pub async fn ensure(core: &Arc<Core>, kind: &dyn Kind, namespace: &str, object: Value) -> Result<(), Status> {
     let decoded = kind.decode(&object).map_err(Status::internal)?;
     match create(core, kind, namespace, decoded.object, &Actor::server()).await {
-        Err(status) if status.reason == "AlreadyExists" => Ok(()),
+        Err(status) if status.reason == ALREADY_EXISTS => Ok(()),
         other => other.map(drop),
     }
 }
@@ -104,11 +112,19 @@ pub async fn create_tracked(
                 return Ok(stored.json.clone());
             }
             Err(WriteError::Conflict { .. }) if !last => {}
-            Err(WriteError::Conflict { .. }) => return Err(Status::already_exists(info.resource(), &name)),
+            Err(WriteError::Conflict { current }) => return Err(exists(info.resource(), &name, current)),
             Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
+}
+
+/// What is there instead of what was to be created.
+fn exists(resource: Resource<'_>, name: &str, current: Option<Arc<Stored>>) -> Status {
+    if current.is_some_and(|current| metadata::deleting(&current.value())) {
+        return Status::still_exists(resource, name);
+    }
+    Status::already_exists(resource, name)
 }
 
 /// The object belongs where the path says.

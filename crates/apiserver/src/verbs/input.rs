@@ -78,12 +78,13 @@ fn written(
     // Kinds that clients define have no binary form.
     let served = if call.kind.custom().is_some() { &MEDIA_TYPES[..2] } else { &MEDIA_TYPES[..] };
     if is(protobuf::MEDIA_TYPE) && served.contains(&protobuf::MEDIA_TYPE) {
-        let envelope =
-            protobuf::open(&call.body, expected).map_err(|error| refused(error.to_string()))?;
+        let envelope = protobuf::open(&call.body, expected).map_err(|error| refused(error.to_string()))?;
         let value = envelope.object().map_err(|error| {
             let (kind, version) = (&envelope.kind, version_of(&envelope.api_version));
             let wanted = &call.info().kind;
-            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {error}"))
+            Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {wanted}: {error}"
+            ))
         })?;
         return Ok(Written { value, duplicates: Vec::new(), notes: Notes::default() });
     }
@@ -212,6 +213,9 @@ fn refused(call: &Call, value: &Value, source: &Source<'_>, why: String) -> Stat
 
 /// What upstream's converter of unstructured objects says where its JSON decoder says something else.
 fn converted(why: &str) -> String {
+    if why.starts_with("illegal base64 data") {
+        return format!("error decoding from json: {why}");
+    }
     let Some(rest) = why.strip_prefix("json: cannot unmarshal ") else { return why.to_owned() };
     let Some((found, wanted)) = rest.split_once(" into ").zip(rest.rsplit_once(" of type ")) else {
         return why.to_owned();

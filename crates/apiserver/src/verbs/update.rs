@@ -13,6 +13,7 @@ use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::Invalid;
+use crate::kinds::warnings;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
@@ -33,15 +34,29 @@ pub enum Tracking {
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
-    let Input { mut object, warnings } = input::body(call)?;
+    let Input { object, mut warnings } = input::body(call)?;
+    let (code, json, more) =
+        put(core, call, part, object).await.map_err(|status| status.warned(&warnings))?;
+    warnings.extend(more);
+    Ok(Reply::object(code, json, warnings))
+}
+
+/// Replaces what is there, or creates what may come about this way. The answer says what to warn of.
+async fn put(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    mut object: Value,
+) -> Result<(StatusCode, Bytes, Vec<String>), Status> {
     input::place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
         call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
+        let warnings = warnings::of(info.resource(), &object);
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
-        return Ok(Reply::object(StatusCode::CREATED, json, warnings));
+        return Ok((StatusCode::CREATED, json, warnings));
     }
     let version = metadata::version(&object)?;
     if version.is_none() && !info.unconditional_update && !missing {
@@ -49,16 +64,18 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
         let why = Invalid::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
     }
+    let mut warnings = Vec::new();
     let json = change(core, call, part, version, |old| {
         let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
         if !own.is_empty() && own != found {
             let why = format!("Precondition failed: UID in precondition: {own}, UID in object meta: {found}");
             return Err(Status::conflict(info.resource(), call.name(), &why));
         }
+        warnings = warnings::of_update(info.resource(), part, old, &object);
         Ok(object.clone())
     })
     .await?;
-    Ok(Reply::object(StatusCode::OK, json, warnings))
+    Ok((StatusCode::OK, json, warnings))
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.

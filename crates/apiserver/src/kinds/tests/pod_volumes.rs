@@ -312,11 +312,7 @@ fn new_sizes() {
             sized(json!({"requests": {"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "1Gi"}})),
             &["spec: Forbidden: only cpu and memory resources are mutable"],
         ),
-        (
-            "another policy",
-            policy,
-            &["spec: Forbidden: only cpu and memory resources are mutable"],
-        ),
+        ("another policy", policy, &["spec: Forbidden: only cpu and memory resources are mutable"]),
         (
             "another container",
             patched(

@@ -341,6 +341,7 @@ async fn broken_protobuf() {
     assert_eq!(get(&server, &path).await.code, 200, "it was a dry run");
     // Errors come as the client wants them.
     let missing = send(&server, Method::GET, &format!("{CONFIGMAPS}/nope"), BINARY, None).await;
-    let status = crate::protobuf::open(&missing.bytes, ("", "")).expect("an envelope").object().expect("a status");
+    let status =
+        crate::protobuf::open(&missing.bytes, ("", "")).expect("an envelope").object().expect("a status");
     assert_eq!((missing.code, &status["reason"], &status["code"]), (404, &json!("NotFound"), &json!(404)));
 }

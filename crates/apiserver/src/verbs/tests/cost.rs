@@ -16,7 +16,8 @@ const WRITES: u32 = 300;
 fn whole_pod() -> Value {
     let mut object = pod("p");
     object["metadata"]["labels"] = json!({"app": "web", "tier": "front"});
-    object["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
+    object["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
     object["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}, {"containerPort": 443}]);
     object["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     object["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
@@ -31,7 +32,12 @@ fn timed(mut work: impl FnMut()) -> Duration {
     started.elapsed()
 }
 
-fn track(kind: &dyn Kind, subresource: &str, objects: (&Value, &Value), sent: Option<Value>) -> Option<Value> {
+fn track(
+    kind: &dyn Kind,
+    subresource: &str,
+    objects: (&Value, &Value),
+    sent: Option<Value>,
+) -> Option<Value> {
     ownership::track(kind, subresource, &Actor::server(), objects, sent, TestClock.now())
 }
 
@@ -59,7 +65,8 @@ fn recording_is_the_smaller_part_of_a_write() {
     ownership::attach(&mut old, record.clone());
     let text = serde_json::to_vec(&old).expect("JSON");
     let mut new = old.clone();
-    new["status"] = json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]});
+    new["status"] =
+        json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]});
     let updated = timed(|| {
         let old: Value = serde_json::from_slice(&text).expect("JSON");
         let object = kind.decode(&new).expect("a pod").object;
