@@ -272,9 +272,9 @@ impl Status {
             ""
             | "BadRequest"
             | "Unauthorized"
-            | "UnsupportedMediaType"
             | "RequestEntityTooLarge"
             | "Expired" => true,
+            "UnsupportedMediaType" => !self.message.starts_with("415"),
             "NotAcceptable" => !self.message.starts_with("406"),
             _ => false,
         }

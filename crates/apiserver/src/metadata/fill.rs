@@ -31,14 +31,14 @@ pub fn carry_over(new: &mut Value, old: &Value) {
     for field in DROPPED {
         set(new, field, None);
     }
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let kept = &old["metadata"][field];
         if new["metadata"][field].is_null() && !kept.is_null() {
             set(new, field, Some(kept.clone()));
         }
     }
-    let generation = &old["metadata"]["generation"];
-    set(new, "generation", (!generation.is_null()).then(|| generation.clone()));
-    let version = &old["metadata"]["resourceVersion"];
-    set(new, "resourceVersion", (!version.is_null()).then(|| version.clone()));
+    for field in ["creationTimestamp", "generation", "resourceVersion"] {
+        let own = &old["metadata"][field];
+        set(new, field, (!own.is_null()).then(|| own.clone()));
+    }
 }

@@ -72,7 +72,8 @@ pub async fn create_tracked(
     tracking: Tracking,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
-    if metadata::version(&object)?.is_some() {
+    // One that is no number is as good as none.
+    if matches!(metadata::version(&object), Ok(Some(_))) {
         // Upstream answers this one without a reason.
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
@@ -97,10 +98,13 @@ pub async fn create_tracked(
             metadata::set(&mut object, "name", Some(name.into()));
         }
         let object = prepare(core, kind, within, object, actor, tracking)?;
-        if actor.dry_run {
-            return json(&object).map(Bytes::from).map_err(Status::internal);
-        }
         let key = ObjectKey::new(within, metadata::name(&object));
+        if actor.dry_run {
+            return match core.object(kind, &key) {
+                None => json(&object).map(Bytes::from).map_err(Status::internal),
+                current => Err(exists(info.resource(), &key.name, current)),
+            };
+        }
         let name = key.name.clone();
         let write =
             Write { resource: info.table.clone(), key, expect: Expect::Absent, change: Change::Put(object) };

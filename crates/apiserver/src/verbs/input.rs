@@ -143,10 +143,11 @@ pub fn body(call: &Call) -> Result<Input, Status> {
 
 /// The object that a patch made. `notes` are those of the patch itself.
 pub fn decode(call: &Call, mut value: Value, source: &Source<'_>, notes: &[String]) -> Result<Input, Status> {
-    if !matches!(source, Source::Strategic(_))
-        && let Some((.., why)) = foreign(call, &value)
-    {
-        return Err(refused(call, &value, source, why));
+    if !matches!(source, Source::Strategic(_)) {
+        interpret(&value).map_err(|why| refused(call, &value, source, why))?;
+        if let Some((.., why)) = foreign(call, &value) {
+            return Err(refused(call, &value, source, why));
+        }
     }
     complete(call, &mut value);
     finish(call, value, source, |unknown| {

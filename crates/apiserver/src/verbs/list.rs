@@ -97,13 +97,18 @@ fn page(
 }
 
 /// The version a client asks for; absent and `0` mean "whatever is there".
-pub fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
+fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
     let wrong = |why| Status::bad_request(format!("invalid resource version: {why}"));
     version(call).map_err(wrong)
 }
 
+/// The same for requests about one object. Upstream tells its clients of a wrong one as if it were its own fault.
+pub fn version_of_one(call: &Call) -> Result<Option<u64>, Status> {
+    version(call).map_err(Status::bare)
+}
+
 /// The same; the error is upstream's text.
-pub fn version(call: &Call) -> Result<Option<u64>, String> {
+fn version(call: &Call) -> Result<Option<u64>, String> {
     match call.query.get("resourceVersion") {
         "" => Ok(None),
         text => {
