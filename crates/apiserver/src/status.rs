@@ -269,11 +269,7 @@ impl Status {
     /// Upstream makes these by hand and without details, where others have empty ones.
     fn is_terse(&self) -> bool {
         match self.reason {
-            ""
-            | "BadRequest"
-            | "Unauthorized"
-            | "RequestEntityTooLarge"
-            | "Expired" => true,
+            "" | "BadRequest" | "Unauthorized" | "RequestEntityTooLarge" | "Expired" => true,
             "UnsupportedMediaType" => !self.message.starts_with("415"),
             "NotAcceptable" => !self.message.starts_with("406"),
             _ => false,

@@ -92,6 +92,7 @@ pub fn of_update(resource: Resource<'_>, part: Part, old: &Value, new: &Value) -
         ("", "replicationcontrollers") | ("apps", _) | ("batch", "cronjobs") => changed("spec"),
         ("batch", "jobs") if changed("spec") => return pod("spec.template.", &new["spec"]["template"]),
         ("", "podtemplates") => changed("template"),
+        ("storage.k8s.io", "csidrivers") => of(resource, old).is_empty(),
         ("", "serviceaccounts") => !annotated(old, keys::ENFORCE_SECRETS),
         _ => false,
     };
@@ -437,6 +438,7 @@ mod tests {
             ("", "persistentvolumes", Part::Main, &old_volume, &old_volume, true),
             ("", "persistentvolumes", Part::Status, &old_volume, &old_volume, false),
             ("storage.k8s.io", "csidrivers", Part::Main, &driver, &driver, false),
+            ("storage.k8s.io", "csidrivers", Part::Main, &plain, &driver, true),
             ("apps", "deployments", Part::Main, &one, &two, true),
             ("apps", "deployments", Part::Main, &one, &noted(&one), true),
             ("apps", "deployments", Part::Main, &one, &one, false),

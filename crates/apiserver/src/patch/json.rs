@@ -280,9 +280,12 @@ mod tests {
             assert_eq!((refused.code, refused.message), (400, format!("error decoding patch: {why}")));
         }
         assert_eq!(check(&json!([{"op": "add", "foo": 1}])).expect("operations"), ["[0].foo"]);
-        for nonsense in
-            [json!([{}]), json!([{"op": "x", "path": "/a"}]), json!([{"op": "move", "path": "/a"}]), json!([{"op": "add", "path": "a", "value": 1}])]
-        {
+        for nonsense in [
+            json!([{}]),
+            json!([{"op": "x", "path": "/a"}]),
+            json!([{"op": "move", "path": "/a"}]),
+            json!([{"op": "add", "path": "a", "value": 1}]),
+        ] {
             assert_eq!(apply(json!({}), &nonsense).expect_err("refused").code, 422, "{nonsense}");
         }
     }

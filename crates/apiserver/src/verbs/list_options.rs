@@ -109,7 +109,8 @@ mod tests {
         assert_eq!((list("timeoutSeconds=x"), watch("limit=x")), (number.clone(), number));
 
         assert_eq!(watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), Ok(()));
-        let continued = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+        let continued =
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
         assert_eq!(watch("continue=x"), invalid(continued));
         let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         assert_eq!(watch("sendInitialEvents=true"), invalid(requires));
