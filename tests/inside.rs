@@ -37,20 +37,49 @@ spec:
   containers:
   - {name: a, image: host, command: [/bin/sh, -c, "printf done"]}
   - {name: b, image: nosuch, command: [/bin/true]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: chatty}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: main, image: host, command: [/bin/sh, -c, "until test -e /tmp/go; do sleep 0.05; done; seq -w 260000"]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stuck}
+spec:
+  nodeSelector: {of: nobody}
+  containers: [{name: main, image: host}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: looks}
+rules: [{apiGroups: [""], resources: [pods, pods/exec, pods/log], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: looks}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: looks}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_looks_inside() {
-    let cluster = Cluster::start().await;
+    let mut cluster = Cluster::start().await;
     let kubectl = Kubectl(&cluster);
     kubectl.sees_given("apply -f -", PODS, &["talker created", "crasher created", "pair created"]).await;
-    kubectl.sees("wait --for=condition=Ready pod/talker --timeout=60s", &["condition met"]).await;
+    kubectl.sees("wait --for=condition=Ready pod/talker pod/chatty --timeout=60s", &["condition met"]).await;
     logs(&kubectl).await;
     follow(&kubectl).await;
+    rotation(&kubectl).await;
     exec(&kubectl).await;
     terminal(&kubectl).await;
+    refusals(&kubectl).await;
     dependents(&kubectl).await;
-    kubectl.sees("delete pod --all", &["talker", "crasher", "pair"]).await;
+    gone_with_the_kubelet(&mut cluster).await;
+    Kubectl(&cluster).sees("delete pod --all", &["talker", "crasher", "pair"]).await;
     cluster.assert_nothing_left();
 }
 
@@ -129,6 +158,18 @@ async fn follow(kubectl: &Kubectl<'_>) {
     kubectl.sees("logs talker --previous", &["went\n"]).await;
 }
 
+/// A log that is put aside when it is large goes on for whoever follows it.
+async fn rotation(kubectl: &Kubectl<'_>) {
+    let following = kubectl.command("logs -f chatty").spawn().expect("start kubectl");
+    kubectl.sees("exec chatty -- touch /tmp/go", &[]).await;
+    let all = tokio::time::timeout(PATIENCE, following.wait_with_output()).await.expect("the log ends");
+    let all = String::from_utf8(all.expect("kubectl ran").stdout).expect("digits");
+    let wrong = all.lines().zip(1..).find(|(line, number)| line.parse() != Ok(*number));
+    assert_eq!((wrong, all.lines().count()), (None, 260_000));
+    let rest = kubectl.sees("logs chatty", &["260000\n"]).await;
+    assert!(rest.lines().count() < 260_000, "only the newest file is shown to those who come later");
+}
+
 async fn read_until(output: &mut (impl AsyncReadExt + Unpin), heard: &mut String, text: &str) {
     let reading = async {
         while !heard.contains(text) {
@@ -155,6 +196,8 @@ async fn exec(kubectl: &Kubectl<'_>) {
     assert_eq!(many.len(), 5_000_000);
     let input = "x".repeat(3_000_000);
     assert_eq!(kubectl.sees_given("exec -i talker -- wc -c", &input, &[]).await.trim(), "3000000");
+    assert_eq!(kubectl.sees("exec talker -- echo -- -c --help", &[]).await, "-- -c --help\n");
+    unwanted_input(kubectl, &input).await;
 
     kubectl.refused("exec pair -c a -- true", "", &["container not found (\"a\")"]).await;
     kubectl.refused("exec talker -c z -- true", "", &["container z is not valid for pod talker"]).await;
@@ -167,26 +210,71 @@ async fn code(kubectl: &Kubectl<'_>, line: &str) -> i32 {
     status.expect("kubectl ran").code().expect("an exit code")
 }
 
-/// A program ends when nobody is left who started it.
+/// What a program does not read does not keep its outcome from its client.
+async fn unwanted_input(kubectl: &Kubectl<'_>, input: &str) {
+    let path = kubectl.0.scratch.path().join("input");
+    std::fs::write(&path, input).expect("write a file");
+    let mut command = kubectl.command("exec -i talker -- sh -c 'echo no thanks; exit 5'");
+    command.stdin(std::fs::File::open(&path).expect("just written"));
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("in time");
+    let output = output.expect("kubectl ran");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(5), b"no thanks\n".as_slice()));
+}
+
+/// A program that starts others and stays, with this number in the command line of each.
+async fn sleeper(kubectl: &Kubectl<'_>, number: u32) -> Child {
+    let script = format!("exec talker -- sh -c 'sleep {number} & sleep {number} & echo up; sleep {number}'");
+    let mut sleeper = kubectl.command(&script).spawn().expect("start kubectl");
+    read_until(sleeper.stdout.as_mut().expect("piped"), &mut String::new(), "up\n").await;
+    sleeper
+}
+
+/// A program ends, with all that it started, when nobody is left who asked for it.
 async fn gone_with_its_client(kubectl: &Kubectl<'_>) {
-    let mut sleeper: Child =
-        kubectl.command("exec talker -- sh -c 'echo up; exec sleep 54321'").spawn().expect("start");
-    let mut heard = String::new();
-    read_until(&mut sleeper.stdout.take().expect("piped"), &mut heard, "up\n").await;
+    let mut sleeper = sleeper(kubectl, 54321).await;
     sleeper.kill().await.expect("end kubectl");
     let count = "exec talker -- sh -c 'grep -l 5432[1] /proc/[0-9]*/cmdline | wc -l'";
     said(kubectl, count, "0\n").await;
 }
 
+/// It does so too when the kubelet is killed, and the container goes on.
+async fn gone_with_the_kubelet(cluster: &mut Cluster) {
+    let mut sleeper = sleeper(&Kubectl(cluster), 54322).await;
+    cluster.restart().await;
+    let ended = tokio::time::timeout(PATIENCE, sleeper.wait()).await.expect("kubectl hears of it");
+    assert!(!ended.expect("kubectl ran").success());
+    let kubectl = Kubectl(cluster);
+    let count = "exec talker -- sh -c 'grep -l 5432[2] /proc/[0-9]*/cmdline | wc -l'";
+    said(&kubectl, count, "0\n").await;
+    let restarts = "get pod talker -o jsonpath={.status.containerStatuses[0].restartCount}";
+    assert_eq!(kubectl.sees(restarts, &[]).await, "1", "as before");
+}
+
+/// Where there is nothing to look into, and who may not.
+async fn refusals(kubectl: &Kubectl<'_>) {
+    assert_eq!(kubectl.sees("logs stuck", &[]).await, "", "nobody runs it, so it has said nothing");
+    kubectl.refused("exec stuck -- true", "", &["pod stuck does not have a host assigned"]).await;
+    kubectl.refused("exec chatty -- true", "", &["cannot exec into a container in a completed pod"]).await;
+    kubectl.sees("logs talker --as ann --tail=1", &["\n"]).await;
+    kubectl.refused("logs talker --as ben", "", &["cannot get resource \"pods\""]).await;
+    let raw = "get --raw /api/v1/namespaces/default/pods/talker/exec?command=true --as ann";
+    kubectl.refused(raw, "", &["pods \"talker\" is forbidden: "]).await;
+    kubectl
+        .refused("exec talker --as ann -- true", "", &["User \"ann\" cannot create resource \"pods/exec\""])
+        .await;
+}
+
 /// A person at a terminal.
 async fn terminal(kubectl: &Kubectl<'_>) {
-    let plain =
-        kubectl.command("exec -it talker -- sh -c 'test -t 1 && echo tty; read word; echo got $word'");
+    let plain = kubectl.command(
+        "exec -it talker -- sh -c 'test -t 1 && until test \"$(stty size)\" = \"33 77\"; do sleep 0.05; done; echo tty; read word; echo got $word; exit 9'",
+    );
     let plain = plain.as_std();
     let words = std::iter::once(plain.get_program()).chain(plain.get_args());
     let line: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let mut command = Command::new("script");
-    command.args(["-qec", &line.join(" "), "/dev/null"]).kill_on_drop(true);
+    let line = format!("stty rows 33 cols 77; {}", line.join(" "));
+    command.args(["-qec", &line, "/dev/null"]).kill_on_drop(true);
     command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut shell = command.spawn().expect("script(1), from util-linux");
     let (mut input, mut output) = (shell.stdin.take().expect("piped"), shell.stdout.take().expect("piped"));
@@ -195,7 +283,7 @@ async fn terminal(kubectl: &Kubectl<'_>) {
     input.write_all(b"this\n").await.expect("type");
     read_until(&mut output, &mut heard, "got this").await;
     let ended = tokio::time::timeout(PATIENCE, shell.wait()).await.expect("in time").expect("script ran");
-    assert!(ended.success(), "{heard}");
+    assert_eq!(ended.code(), Some(9), "{heard}");
 }
 
 /// Owners and what they own, with each kind of propagation.

@@ -91,13 +91,6 @@ impl Status {
         Self::new(StatusCode::CONFLICT, ALREADY_EXISTS, message).about(resource, name)
     }
 
-    /// The same while what is there is on its way out: a later try may succeed.
-    pub fn still_exists(resource: Resource<'_>, name: &str) -> Self {
-        let mut status = Self::already_exists(resource, name);
-        status.message.insert_str(0, "object is being deleted: ");
-        status
-    }
-
     /// Another write came in between, or a precondition does not hold.
     pub fn conflict(resource: Resource<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");

@@ -46,6 +46,7 @@ pub enum Command {
     #[command(hide = true)]
     ContainerExec {
         dir: std::path::PathBuf,
+        caller: u32,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },

@@ -12,7 +12,9 @@ fn main() -> ExitCode {
         // Single-threaded by need: they change namespaces before anything else runs.
         Command::ContainerShim { dir } => code(bowline_host::real::shim::shim_main(&dir)),
         Command::ContainerInit { dir } => code(bowline_host::real::shim::init_main(&dir)),
-        Command::ContainerExec { dir, argv } => code(bowline_host::real::shim::exec_main(&dir, &argv)),
+        Command::ContainerExec { dir, caller, argv } => {
+            code(bowline_host::real::shim::exec_main(&dir, caller, &argv))
+        }
         Command::ContainerEnter { dir, argv } => code(bowline_host::real::shim::enter_main(&dir, &argv)),
         command => match bowline::run(command) {
             Ok(code) => code,

@@ -13,8 +13,12 @@ fn main() -> ExitCode {
     let code = match args[..] {
         [_, shim::SHIM_SUBCOMMAND, dir] => shim::shim_main(Path::new(dir)),
         [_, shim::INIT_SUBCOMMAND, dir] => shim::init_main(Path::new(dir)),
-        [_, shim::EXEC_SUBCOMMAND, dir, ref argv @ ..] => shim::exec_main(Path::new(dir), &owned(argv)),
-        [_, shim::ENTER_SUBCOMMAND, dir, ref argv @ ..] => shim::enter_main(Path::new(dir), &owned(argv)),
+        [_, shim::EXEC_SUBCOMMAND, dir, caller, "--", ref argv @ ..] => {
+            caller.parse().map_or(64, |caller| shim::exec_main(Path::new(dir), caller, &owned(argv)))
+        }
+        [_, shim::ENTER_SUBCOMMAND, dir, "--", ref argv @ ..] => {
+            shim::enter_main(Path::new(dir), &owned(argv))
+        }
         [_, "start", state_dir, spec] => start(state_dir, spec).map_or(1, |()| 0),
         _ => 64,
     };

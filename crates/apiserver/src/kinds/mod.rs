@@ -32,6 +32,7 @@ pub mod volumeattributesclass;
 pub mod workload;
 
 pub mod admission;
+pub mod plugins;
 pub mod register;
 pub mod warnings;
 

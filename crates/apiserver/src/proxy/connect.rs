@@ -12,12 +12,51 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+
+use super::location::Endpoint;
 
 /// Upstream's default of `--kubelet-preferred-address-types`.
 pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-/// A kubelet that does not pick up in this time is not there.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A node that does not pick up in this time is not there, as upstream sees it.
+const DIAL: Duration = Duration::from_secs(30);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Why a kubelet could not be asked, in the words of Go's library, which upstream's users know.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreachable {
+    #[error("dial tcp {place}: {why}")]
+    Dial { place: String, why: String },
+    #[error("net/http: TLS handshake timeout")]
+    HandshakeTimeout,
+    #[error("tls: {0}")]
+    Tls(io::Error),
+    /// It closed the connection without an answer.
+    #[error("EOF")]
+    NoAnswer,
+    #[error("{0}")]
+    Http(hyper::Error),
+}
+
+impl Unreachable {
+    fn dial(place: &str, error: &io::Error) -> Self {
+        let why = match error.kind() {
+            io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
+            io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+            io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+            io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+            _ => format!("connect: {error}"),
+        };
+        Self::Dial { place: place.to_owned(), why }
+    }
+}
+
+impl From<hyper::Error> for Unreachable {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_incomplete_message() || error.is_canceled() { Self::NoAnswer } else { Self::Http(error) }
+    }
+}
 
 /// How this server reaches kubelets.
 pub struct NodeProxy {
@@ -37,24 +76,25 @@ impl NodeProxy {
     /// Sends one request over a connection of its own, which the answer keeps open.
     pub(super) async fn send(
         &self,
-        (host, port): (&str, u16),
+        endpoint: &Endpoint,
         request: Request<Empty<Bytes>>,
-    ) -> io::Result<Response<Incoming>> {
-        let reach = async {
-            let address =
-                if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-            let stream = self.net.connect_tcp(&address).await?;
-            let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
-            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)
-        };
-        let (mut sender, connection) = tokio::time::timeout(PATIENCE, reach).await??;
+    ) -> Result<Response<Incoming>, Unreachable> {
+        let place = endpoint.place();
+        let dialled = timeout(DIAL, self.net.connect_tcp(&place)).await;
+        let stream = dialled
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| Unreachable::dial(&place, &error))?;
+        let name = ServerName::try_from(endpoint.host.clone()).map_err(io::Error::other);
+        let handshake = TlsConnector::from(self.tls.clone()).connect(name.map_err(Unreachable::Tls)?, stream);
+        let shaken = timeout(HANDSHAKE, handshake).await.map_err(|_| Unreachable::HandshakeTimeout)?;
+        let stream = shaken.map_err(Unreachable::Tls)?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // Ends when both the answer's body and the sender are gone, or the kubelet closes it.
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "connection to a kubelet ended");
             }
         });
-        sender.send_request(request).await.map_err(io::Error::other)
+        Ok(sender.send_request(request).await?)
     }
 }

@@ -2,78 +2,157 @@
 
 use form_urlencoded::Serializer;
 use http::header::{
-    CONNECTION, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, CONTENT_TYPE, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
+    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
-use tokio_util::sync::CancellationToken;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 
-use super::{Connection, location};
+use super::location::{self, Endpoint};
+use super::{Connection, PODS, channel, join};
+use crate::auth::ResourceAttributes;
 use crate::core::Core;
 use crate::http::body::{self, Body};
 use crate::http::query::Query;
 use crate::status::Status;
 use crate::verbs::Call;
 
-/// What belongs to the handshake of a WebSocket, on the way there and back.
-const THERE: [HeaderName; 4] =
-    [SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_EXTENSIONS];
-const BACK: [HeaderName; 5] =
-    [UPGRADE, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_EXTENSIONS];
+/// How the older protocol agrees on what it carries.
+const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+/// What belongs to the change of protocol, on the way there and back. Nothing else of the client's headers is a
+/// kubelet's business.
+const THERE: [HeaderName; 6] = [
+    UPGRADE,
+    SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION,
+    SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_EXTENSIONS,
+    STREAM_PROTOCOL,
+];
+const BACK: [HeaderName; 6] = [
+    UPGRADE,
+    CONNECTION,
+    SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_EXTENSIONS,
+    STREAM_PROTOCOL,
+];
 /// What a kubelet may say about a failure.
-const COMPLAINT_MAX: usize = 64 << 10;
+const COMPLAINT_MAX: usize = 4 << 10;
 
-pub async fn run(core: &Core, call: &Call, connection: Connection<'_>) -> Result<Response<Body>, Status> {
+pub async fn run(
+    core: &Core,
+    method: &Method,
+    call: &Call,
+    connection: Connection<'_>,
+) -> Result<Response<Body>, Status> {
+    may_create(core, call)?;
     let pod = location::pod(core, call)?;
     let container = location::container(&pod, call.query.get("container"))?;
     let proxy = core.node_proxy().ok_or_else(location::unavailable)?;
     let no_host = || Status::bad_request(format!("pod {} does not have a host assigned", call.name()));
     let endpoint = location::endpoint(core, proxy, &pod)?.ok_or_else(no_host)?;
-    let wanted = connection.headers.get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let client = match connection.upgrade.filter(|_| wanted.eq_ignore_ascii_case("websocket")) {
-        Some(client) => client,
-        None if wanted.is_empty() => return Err(Status::bad_request("Upgrade request required")),
-        None => {
-            let why = format!("unable to upgrade: unsupported protocol {wanted:?}, use a WebSocket");
-            return Err(Status::bad_request(why));
-        }
-    };
+    let client = connection.upgrade.filter(|_| asks_for_upgrade(connection.headers));
+    let client = client.ok_or_else(|| Status::bad_request("Upgrade request required"))?;
 
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let path = format!("/exec/{namespace}/{}/{container}?{}", call.name(), query(&call.query));
-    let mut request = Request::get(path)
-        .header(HOST, format!("{}:{}", endpoint.host, endpoint.port))
-        .header(CONNECTION, "Upgrade")
-        .header(UPGRADE, "websocket");
+    let request = request(method, &endpoint, &path, connection.headers)?;
+    let channels = channel::handshake(connection.headers);
+    match (proxy.send(&endpoint, request).await, channels) {
+        (Ok(response), _) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            Ok(begin(response, client, call))
+        }
+        (Ok(response), Some(handshake)) => {
+            let complaint = complaint(response).await;
+            let why = format!("unable to upgrade connection: {}", complaint.trim_end());
+            Ok(channel::refuse(handshake, client, &call.query, &why))
+        }
+        (Ok(response), None) => refusal(response).await,
+        (Err(error), Some(handshake)) => {
+            let url = format!("https://{}{path}", endpoint.place());
+            let why = format!("error sending request: Post {url:?}: {error}");
+            Ok(channel::refuse(handshake, client, &call.query, &why))
+        }
+        (Err(error), None) => {
+            let message = format!("error dialing backend: {error}");
+            Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
+        }
+    }
+}
+
+/// To run something is to create something. A WebSocket can only begin with GET, for which the right to read was
+/// asked at the gate; that alone must not be enough.
+fn may_create(core: &Core, call: &Call) -> Result<(), Status> {
+    let asked = ResourceAttributes {
+        verb: "create".into(),
+        version: call.info().version.clone().into_owned(),
+        resource: PODS.plural.into(),
+        subresource: call.subresource.clone().unwrap_or_default(),
+        namespace: call.namespace.clone().unwrap_or_default(),
+        name: call.name().into(),
+        ..ResourceAttributes::default()
+    };
+    let allowed = core.access.authorizer().allows(&call.user, asked);
+    if allowed { Ok(()) } else { Err(Status::forbidden(PODS, call.name(), "")) }
+}
+
+fn asks_for_upgrade(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    let mut words = values.flat_map(|value| value.split(','));
+    headers.contains_key(UPGRADE) && words.any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
+}
+
+fn request(
+    method: &Method,
+    endpoint: &Endpoint,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Request<Empty<bytes::Bytes>>, Status> {
+    let mut request = Request::builder().method(method).uri(path).header(HOST, endpoint.place());
+    request = request.header(CONNECTION, HeaderValue::from_static("Upgrade"));
     for name in THERE {
-        for value in connection.headers.get_all(&name) {
+        for value in headers.get_all(&name) {
             request = request.header(&name, value);
         }
     }
-    let request = request.body(Empty::new()).map_err(Status::internal)?;
-    let failed = |error: std::io::Error| {
-        let place = format!("{}:{}", endpoint.host, endpoint.port);
-        Status::internal(format!("error dialing backend: {place}: {error}"))
-    };
-    let mut response = proxy.send(endpoint.parts(), request).await.map_err(failed)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let complaint = Limited::new(response.into_body(), COMPLAINT_MAX).collect().await;
-        let complaint = complaint.map(|body| body.to_bytes()).unwrap_or_default();
-        let complaint = String::from_utf8_lossy(&complaint);
-        return Err(Status::internal(format!("unable to upgrade connection: {}", complaint.trim_end())));
-    }
+    request.body(Empty::new()).map_err(Status::internal)
+}
+
+/// The kubelet has agreed; from now on the two talk to each other.
+fn begin(mut response: Response<Incoming>, client: OnUpgrade, call: &Call) -> Response<Body> {
     let kubelet = hyper::upgrade::on(&mut response);
-    tokio::spawn(join(client, kubelet, call.closing.clone()));
+    tokio::spawn(join::run(client, kubelet, call.closing.clone()));
     let mut answer = Response::new(body::full(""));
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     for name in BACK {
         for value in response.headers().get_all(&name) {
             answer.headers_mut().append(&name, value.clone());
         }
+    }
+    answer
+}
+
+async fn complaint(response: Response<Incoming>) -> String {
+    let complaint = Limited::new(response.into_body(), COMPLAINT_MAX).collect().await;
+    let complaint = complaint.map(|body| body.to_bytes()).unwrap_or_default();
+    String::from_utf8_lossy(&complaint).into_owned()
+}
+
+/// What a kubelet says is handed on as it is.
+async fn refusal(response: Response<Incoming>) -> Result<Response<Body>, Status> {
+    let code = response.status();
+    if code.is_success() {
+        let message = format!("invalid upgrade response: status code {}", code.as_u16());
+        return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+    }
+    let media = response.headers().get(CONTENT_TYPE).cloned();
+    let mut answer = Response::new(body::full(complaint(response).await));
+    *answer.status_mut() = code;
+    if let Some(media) = media {
+        answer.headers_mut().insert(CONTENT_TYPE, media);
     }
     Ok(answer)
 }
@@ -90,32 +169,4 @@ pub fn query(query: &Query) -> String {
         }
     }
     pairs.finish()
-}
-
-/// Passes bytes on in both directions until either side has ended.
-async fn join(client: OnUpgrade, kubelet: OnUpgrade, closing: CancellationToken) {
-    let (client, kubelet) = match tokio::try_join!(client, kubelet) {
-        Ok(both) => both,
-        Err(error) => return tracing::debug!(%error, "a session did not begin"),
-    };
-    let passed = tokio::select! {
-        biased;
-        () = closing.cancelled() => return,
-        passed = pass(client, kubelet) => passed,
-    };
-    if let Err(error) = passed {
-        tracing::debug!(%error, "a session broke off");
-    }
-}
-
-async fn pass(client: Upgraded, kubelet: Upgraded) -> std::io::Result<()> {
-    let (mut from_client, mut to_client) = tokio::io::split(TokioIo::new(client));
-    let (mut from_kubelet, mut to_kubelet) = tokio::io::split(TokioIo::new(kubelet));
-    let passed = tokio::select! {
-        passed = tokio::io::copy(&mut from_client, &mut to_kubelet) => passed,
-        passed = tokio::io::copy(&mut from_kubelet, &mut to_client) => passed,
-    };
-    // Whatever was passed on is on its way; the other side hears that this is the end.
-    let (_, _) = tokio::join!(to_client.shutdown(), to_kubelet.shutdown());
-    passed.map(drop)
 }

@@ -21,8 +21,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn parts(&self) -> (&str, u16) {
-        (&self.host, self.port)
+    /// As it is dialled, and as it stands in a URL.
+    pub fn place(&self) -> String {
+        let Self { host, port } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 

@@ -41,14 +41,14 @@ pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
     if !query.is_empty() {
         path = format!("{path}?{query}");
     }
-    let location::Endpoint { host, port } = &endpoint;
+    let place = endpoint.place();
     let failed = |error: &dyn std::fmt::Display| {
-        let message = format!("Get \"https://{host}:{port}{path}\": {error}");
+        let message = format!("Get \"https://{place}{path}\": {error}");
         Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     };
-    let request = Request::get(&path).header(http::header::HOST, format!("{host}:{port}")).body(Empty::new());
+    let request = Request::get(&path).header(http::header::HOST, &place).body(Empty::new());
     let request = request.map_err(|error| failed(&error))?;
-    let response = proxy.send(endpoint.parts(), request).await.map_err(|error| failed(&error))?;
+    let response = proxy.send(&endpoint, request).await.map_err(|error| failed(&error))?;
     if !(200..=206).contains(&response.status().as_u16()) {
         return Err(refusal(response, call.name()).await);
     }
@@ -88,9 +88,18 @@ pub fn complained(code: StatusCode, complaint: &str, pod: &str) -> Status {
         401 => about("Unauthorized", "the server has asked for the client to provide credentials"),
         403 => about("Forbidden", complaint),
         404 => about("NotFound", "the server could not find the requested resource"),
+        409 => about("Conflict", "the server reported a conflict"),
         422 => about("Invalid", "the server rejected our request due to an error in our request"),
         500 => Status::internal(complaint),
         503 => about("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504 => about(
+            "Timeout",
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        ),
+        501.. => about(
+            "InternalError",
+            &format!("an error on the server ({complaint:?}) has prevented the request from succeeding"),
+        ),
         other => about(
             "",
             &format!("the server responded with the status code {other} but did not return more information"),

@@ -1,11 +1,13 @@
 //! Requests that a node answers: the logs of containers, and programs that are run inside them.
 //!
 //! Asked of the kubelet at the address in its node's status, in upstream's paths, so any kubelet may answer. A
-//! session is a WebSocket that is handed through as it is: client and kubelet agree on its protocol. Upstream
-//! speaks SPDY to kubelets instead, which is not done here.
+//! session is handed through as it is: client and kubelet agree on its protocol, which for this project's kubelet
+//! must be a WebSocket. Upstream's server turns the newest WebSocket protocol into SPDY on the way instead.
 
+mod channel;
 mod connect;
 mod exec;
+mod join;
 mod location;
 mod log;
 #[cfg(test)]
@@ -46,7 +48,7 @@ pub async fn run(
 ) -> Result<Response<Body>, Status> {
     match (call.subresource.as_deref(), method) {
         (Some("log"), &Method::GET) => log::run(core, call).await,
-        (Some("exec"), &Method::GET | &Method::POST) => exec::run(core, call, connection).await,
+        (Some("exec"), &Method::GET | &Method::POST) => exec::run(core, method, call, connection).await,
         _ => Err(Status::method_not_allowed()),
     }
 }

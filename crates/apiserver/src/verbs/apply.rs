@@ -73,7 +73,7 @@ async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result
         warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &made.object));
         Ok(made.object)
     };
-    let json = change_tracked(core, call, part, None, Tracking::Done, make).await?;
+    let json = change_tracked(core, call, part, Tracking::Done, make).await?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
 }
 

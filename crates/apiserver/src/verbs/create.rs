@@ -101,8 +101,8 @@ pub async fn create_tracked(
         let key = ObjectKey::new(within, metadata::name(&object));
         if actor.dry_run {
             return match core.object(kind, &key) {
+                Some(there) => Err(taken(info.resource(), &key.name, &prefix, Some(&there))),
                 None => json(&object).map(Bytes::from).map_err(Status::internal),
-                current => Err(exists(info.resource(), &key.name, current)),
             };
         }
         let name = key.name.clone();
@@ -116,19 +116,26 @@ pub async fn create_tracked(
                 return Ok(stored.json.clone());
             }
             Err(WriteError::Conflict { .. }) if !last => {}
-            Err(WriteError::Conflict { current }) => return Err(exists(info.resource(), &name, current)),
+            Err(WriteError::Conflict { current }) => {
+                return Err(taken(info.resource(), &name, &prefix, current.as_deref()));
+            }
             Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
     Err(Status::internal("no free name was found"))
 }
 
-/// What is there instead of what was to be created.
-fn exists(resource: Resource<'_>, name: &str, current: Option<Arc<Stored>>) -> Status {
-    if current.is_some_and(|current| metadata::deleting(&current.value())) {
-        return Status::still_exists(resource, name);
+/// The refusal of a name that an object has already. `prefix` is what the client wanted a name made of, if anything.
+fn taken(resource: Resource<'_>, name: &str, prefix: &str, there: Option<&Stored>) -> Status {
+    let mut status = Status::already_exists(resource, name);
+    if !prefix.is_empty() {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status.details.retry_after_seconds = 1;
     }
-    Status::already_exists(resource, name)
+    if there.is_some_and(|there| metadata::deleting(&there.value())) {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
 }
 
 /// The object belongs where the path says.

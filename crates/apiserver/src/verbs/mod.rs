@@ -16,6 +16,7 @@ mod options;
 mod other;
 mod ownership;
 mod patch;
+mod precondition;
 mod scale;
 mod update;
 mod watch;

@@ -47,6 +47,6 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
         warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &input.object));
         Ok(input.object)
     };
-    let json = change(core, call, part, None, make).await?;
+    let json = change(core, call, part, make).await?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
 }

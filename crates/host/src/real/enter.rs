@@ -12,6 +12,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, setns};
 use rustix::fs::Mode;
 
+use super::gone::Gone;
 use super::init;
 use super::process::Process;
 use super::record::Record;
@@ -24,12 +25,14 @@ const SIGNALLED: i32 = 128;
 /// What a program may expect of its terminal.
 const TERM: &str = "xterm";
 
-/// Runs a program in the container with this record directory. Returns the program's exit code.
-pub fn exec_main(dir: &Path, argv: &[String]) -> i32 {
+/// Runs a program in the container with this record directory, on behalf of the process `caller`. Returns the
+/// program's exit code.
+pub fn exec_main(dir: &Path, caller: u32, argv: &[String]) -> i32 {
     let run = || {
+        let gone = Gone::watch(caller)?;
         setns(namespace(&alive(dir)?, "pid")?, CloneFlags::CLONE_NEWPID)?;
         let mut second = Command::new(std::env::current_exe()?);
-        second.arg(ENTER_SUBCOMMAND).arg(dir).args(argv).spawn()?.wait()
+        gone.attend(second.arg(ENTER_SUBCOMMAND).arg(dir).arg("--").args(argv).spawn()?)
     };
     match run() {
         Ok(status) => status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default()),
@@ -53,7 +56,7 @@ pub fn enter_main(dir: &Path, argv: &[String]) -> i32 {
 
 /// Everything up to the program itself. The inner error is a complaint about what was asked for.
 fn enter(dir: &Path, argv: &[String]) -> io::Result<Result<Command, String>> {
-    // Whoever waits for the program may go, and nobody else would end it.
+    // The first process may be killed, and nobody else would end this one.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     rustix::process::setsid()?;
     let terminal = rustix::termios::isatty(io::stdin());

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use nix::pty::openpty;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 use super::shim::EXEC_SUBCOMMAND;
@@ -17,9 +18,10 @@ const SIGNALLED: i32 = 128;
 /// Starts a helper that enters the container whose record is in `dir`, and becomes the parent of the program.
 pub(super) fn start(helper: &Path, dir: &Path, spec: &ExecSpec) -> io::Result<Session> {
     let mut command = Command::new(helper);
-    command.arg(EXEC_SUBCOMMAND).arg(dir).args(&spec.argv).current_dir("/").env_clear();
-    // The program dies with the helper, and the helper with whoever waits for it.
-    command.kill_on_drop(true);
+    // Whatever follows the dashes is the program's, even if it looks like an option of the helper.
+    let caller = std::process::id().to_string();
+    command.arg(EXEC_SUBCOMMAND).arg(dir).arg(caller).arg("--").args(&spec.argv);
+    command.current_dir("/").env_clear();
     if spec.tty { on_terminal(command, spec.stdin) } else { on_pipes(command, spec.stdin) }
 }
 
@@ -32,7 +34,7 @@ fn on_pipes(mut command: Command, stdin: bool) -> io::Result<Session> {
         stdout: Box::new(child.stdout.take().ok_or_else(missing)?),
         stderr: Some(Box::new(child.stderr.take().ok_or_else(missing)?)),
         terminal: None,
-        ended: Box::pin(end(child)),
+        ended: Box::pin(end(Helper(child))),
     })
 }
 
@@ -48,12 +50,26 @@ fn on_terminal(mut command: Command, stdin: bool) -> io::Result<Session> {
         stdout: Box::new(screen.clone()),
         stderr: None,
         terminal: Some(Box::new(screen)),
-        ended: Box::pin(end(child)),
+        ended: Box::pin(end(Helper(child))),
     })
 }
 
-async fn end(mut child: Child) -> io::Result<i32> {
+async fn end(helper: Helper) -> io::Result<i32> {
     use std::os::unix::process::ExitStatusExt;
-    let status = child.wait().await?;
+    let mut helper = helper;
+    let status = helper.0.wait().await?;
     Ok(status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default()))
+}
+
+/// Asked to end the program with all that it started, when nobody waits for it any more.
+struct Helper(Child);
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // One that has ended has no number any more; until then nobody else can get it.
+        let pid = self.0.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        if let Some(Err(errno)) = pid.map(|pid| kill_process(pid, Signal::TERM)) {
+            tracing::warn!(%errno, "end a program in a container");
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod extents;
 mod filesystems;
 mod formatting;
 mod freezing;
+mod gone;
 mod group;
 mod growing;
 mod init;

@@ -1,6 +1,7 @@
 //! Telling one process from a later one with the same number.
 
 use std::fs;
+use std::io;
 
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -38,15 +39,37 @@ impl Process {
     }
 }
 
-/// The start time of a process that is not just waiting to be buried.
 fn start_of_live(pid: u32) -> Option<u64> {
+    live(pid).map(|stat| stat.start)
+}
+
+struct Stat {
+    session: u32,
+    start: u64,
+}
+
+/// What the kernel says of a process that is not just waiting to be buried.
+fn live(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last parenthesis may hold anything. After it: state is field 3, start field 22.
+    // The name before the last parenthesis may hold anything. After it: state is field 3, session 6, start 22.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(start)
+    let session = fields.nth(2)?.parse().ok()?;
+    let start = fields.nth(15)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(Stat { session, start })
+}
+
+/// The processes of a session, in this process's namespace, that have not ended.
+pub(super) fn members(session: u32) -> io::Result<Vec<u32>> {
+    let mut members = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if live(pid).is_some_and(|stat| stat.session == session) {
+            members.push(pid);
+        }
+    }
+    Ok(members)
 }
 
 fn boot() -> Option<String> {

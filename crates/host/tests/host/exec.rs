@@ -91,7 +91,8 @@ async fn a_terminal() {
 async fn nobody_waits_nobody_runs() {
     let world = World::new();
     let spec = started(&world).await;
-    let mut sleeper = session(&world, "echo up; exec sleep 12345", false, false).await;
+    let mut sleeper =
+        session(&world, "sleep 12345 & (sleep 12345 & echo up); sleep 12345", false, false).await;
     let mut line = [0; 3];
     timeout(PATIENCE, sleeper.stdout.read_exact(&mut line)).await.unwrap().unwrap();
     drop(sleeper);

@@ -20,7 +20,8 @@ async fn a_new_object_gets_what_only_the_server_gives() {
     assert_eq!(meta["namespace"], "default");
     assert_eq!(meta["creationTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(meta["uid"].as_str().unwrap().len(), 36);
-    for absent in ["selfLink", "generation", "deletionTimestamp"] {
+    assert_eq!(meta["generation"], 9, "nobody counts the generations of claims");
+    for absent in ["selfLink", "deletionTimestamp"] {
         assert!(meta[absent].is_null(), "{absent}");
     }
     let record = meta["managedFields"].as_array().expect("a record of our own");
@@ -30,6 +31,35 @@ async fn a_new_object_gets_what_only_the_server_gives() {
     assert_eq!(get(&server, &format!("{CLAIMS}/a")).await.ok(), object);
     let again = post(&server, CLAIMS, &sent).await;
     assert_eq!((again.code, &again.body["reason"]), (409, &json!("AlreadyExists")));
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_refused_even_on_trial() {
+    let server = server().await;
+    let mut held = configmap("a");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    post(&server, CONFIGMAPS, &held).await.ok();
+    let mut prefixed = configmap("a");
+    prefixed["metadata"]["generateName"] = "a-".into();
+    let told = [
+        (configmap("a"), r#"configmaps "a" already exists"#, Value::Null),
+        (
+            prefixed,
+            r#"configmaps "a" already exists, the server was not able to generate a unique name for the object"#,
+            json!(1),
+        ),
+    ];
+    for begin in ["", "object is being deleted: "] {
+        for (sent, text, retry) in &told {
+            for path in [CONFIGMAPS.to_owned(), format!("{CONFIGMAPS}?dryRun=All")] {
+                let refused = post(&server, &path, sent).await;
+                assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("AlreadyExists")));
+                assert_eq!(refused.body["message"], format!("{begin}{text}"));
+                assert_eq!(refused.body["details"]["retryAfterSeconds"], *retry);
+            }
+        }
+        delete(&server, &format!("{CONFIGMAPS}/a"), None).await.ok();
+    }
 }
 
 #[tokio::test]

@@ -122,6 +122,10 @@ pub fn data(channel: u8, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
+pub fn ping() -> Vec<u8> {
+    head(PING, 0)
+}
+
 pub fn pong(payload: &[u8]) -> Vec<u8> {
     let mut frame = head(PONG, payload.len());
     frame.extend_from_slice(payload);

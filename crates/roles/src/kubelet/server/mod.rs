@@ -3,7 +3,7 @@
 //! | path | what |
 //! |---|---|
 //! | `GET /containerLogs/<namespace>/<pod>/<container>` | what a container wrote ([`logs`]) |
-//! | `GET`, `POST /exec/<namespace>/<pod>/<container>` | runs a program inside, over a WebSocket ([`exec`]) |
+//! | `GET`, `POST /exec/<namespace>/<pod>/<container>` | runs a program inside ([`exec`]), over a WebSocket ([`session`]) |
 //! | `GET /healthz` | `ok` |
 //!
 //! Whoever has a client certificate of the authority in the TLS settings may ask anything; others do not get past
@@ -12,9 +12,13 @@
 mod exec;
 mod follow;
 mod frames;
+mod listen;
 mod logs;
 mod query;
 mod select;
+mod session;
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;
 mod websocket;

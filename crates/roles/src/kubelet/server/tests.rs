@@ -6,12 +6,14 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::exec::{outcome, terminal_size};
+use super::exec::wanted;
 use super::follow::Reading;
 use super::frames::{self, Decoder, Message, Violation};
+use super::listen::terminal_size;
 use super::logs::run_to_show;
 use super::query::Query;
 use super::select::{Options, Refusal, Selection};
+use super::session::{Streams, outcome};
 
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()
@@ -226,7 +228,20 @@ fn frames_to_a_client() {
     assert_eq!(frames::data(2, &[0; 200])[..5], [0x82, 126, 0, 201, 2]);
     assert_eq!(frames::data(2, &[0; 70_000])[..11], [0x82, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x71, 2]);
     assert_eq!(frames::pong(b"x"), b"\x8a\x01x");
+    assert_eq!(frames::ping(), b"\x89\0");
     assert_eq!(frames::close(1000), [0x88, 2, 0x03, 0xe8]);
+}
+
+#[test]
+fn what_is_run_and_shown() {
+    let (spec, streams) = wanted(&Query::parse("command=ls&command=-l+a&output=1&error=1&input=1")).unwrap();
+    assert_eq!((spec.argv, spec.stdin, spec.tty), (vec!["ls".into(), "-l a".into()], true, false));
+    assert_eq!(streams, Streams { stdout: true, stderr: true });
+    let (spec, streams) = wanted(&Query::parse("command=sh&output=1&error=1&tty=1")).unwrap();
+    assert!(spec.tty && !streams.stderr, "a terminal has one output");
+    assert_eq!(wanted(&Query::parse("command=ls&tty=1&error=1")), None, "nothing to say or hear");
+    let lowest = |stdout, stderr| Streams { stdout, stderr }.lowest();
+    assert_eq!([lowest(true, true), lowest(false, true), lowest(false, false)], [1, 2, 3]);
 }
 
 #[test]
