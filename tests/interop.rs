@@ -6,7 +6,7 @@ mod support;
 
 use std::pin::pin;
 
-use bowline_api::{Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass};
+use bowline_api::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount, StorageClass};
 use futures::TryStreamExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -92,7 +92,7 @@ async fn upstreams_controllers_bind_and_its_scheduler_schedules() {
         &plane,
         "kube-controller-manager",
         &[
-            "--controllers=persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,persistentvolume-protection-controller",
+            "--controllers=serviceaccount-controller,persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,persistentvolume-protection-controller",
         ],
     );
     let _scheduler = Upstream::start(&plane, "kube-scheduler", &[]);
@@ -114,6 +114,8 @@ async fn upstreams_controllers_bind_and_its_scheduler_schedules() {
     assert_eq!(eager.spec.and_then(|spec| spec.volume_name).as_deref(), Some("for-now"));
     assert_eq!(phase(&claims.get("patient").await.expect("there")), "Pending", "nobody uses it yet");
 
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    until(&accounts, "default", "made by upstream's controller", |_| true).await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let pod = json!({"metadata": {"name": "user"}, "spec": {
         "containers": [{"name": "main", "image": "scratch"}],

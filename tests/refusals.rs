@@ -1,4 +1,5 @@
-//! `bowline up` on a machine or with data that it cannot use: one clear sentence, exit 1, nothing changed.
+//! `bowline up` and `bowline kube-apiserver` on a machine or with data that they cannot use: one clear sentence, exit 1,
+//! nothing changed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
@@ -69,6 +70,18 @@ fn port_taken() {
         c.args(["--listen", &address]);
     });
     assert_refused(&output, &[&address, "already in use", "--listen"]);
+
+    let port = taken.local_addr().expect("address").port().to_string();
+    let api_server = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(["kube-apiserver", "--memory", "--data-dir"]).arg(scratch.path()).args(flags);
+        command.env("RUST_LOG", "off").output().expect("run bowline")
+    };
+    let output = api_server(&["--secure-port", &port]);
+    assert_refused(&output, &[&address, "already in use", "--secure-port or --bind-address"]);
+    // An address that no machine has.
+    let output = api_server(&["--secure-port", &port, "--bind-address", "192.0.2.1"]);
+    assert_refused(&output, &["listen on 192.0.2.1:", "--secure-port or --bind-address"]);
 }
 
 #[test]

@@ -1,15 +1,23 @@
-//! `bowline store`: what it prints, its exit codes, and what it says when it cannot.
+//! `bowline store`: what it prints, its exit codes, and what it says when it cannot. And what a client hears of a write to
+//! etcd whose answer is lost.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bowline_api::ObjectKey;
 use bowline_apiserver::Store;
 use bowline_apiserver::store::{Change, Expect, Write};
 use serde_json::{Value, json};
+use support::PATIENCE;
+use support::apiserver::ApiServer;
+use support::deaf::deaf_after;
+use support::etcd::{self, Etcd};
 
 fn bowline(arguments: &[&str], data_dir: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
@@ -118,4 +126,43 @@ async fn damage_is_found() {
     bytes[30] ^= 0xff;
     std::fs::write(&journal, bytes).expect("damaged");
     assert_refused(&bowline(&["check"], dir.path()), &["is damaged: journal", "bowline store restore"]);
+}
+
+/// The server dies while etcd has a write that it does not know the answer to: nobody is told that it happened, or that
+/// it did not, and after a restart it is there, once.
+#[test]
+fn a_write_under_way_when_the_server_dies() {
+    let (etcd, prefix) = (Etcd::shared(), "/dying-server");
+    let mut server = ApiServer::ours(&etcd::flags(&[deaf_after("unanswered", etcd.port(0))], prefix));
+    let witness = ApiServer::ours(&etcd.flags(1, prefix));
+    let create = |server: &ApiServer, name: &str| {
+        let mut command = server.kubectl();
+        command.args(["create", "configmap", name]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("run kubectl")
+    };
+    let exists = |server: &ApiServer, name: &str| {
+        let mut command = server.kubectl();
+        let found = command.args(["get", "configmap", name, "-o", "name"]).output().expect("run kubectl");
+        found.status.success()
+    };
+    let before = create(&server, "before").wait_with_output().expect("kubectl");
+    assert!(before.status.success(), "{before:?}");
+
+    let mut unanswered = create(&server, "unanswered");
+    let patience = Instant::now() + PATIENCE;
+    while !exists(&witness, "unanswered") {
+        assert!(Instant::now() < patience, "the write does not reach etcd");
+    }
+    assert_eq!(unanswered.try_wait().expect("state of kubectl"), None, "nobody knows yet");
+    server.kill();
+    let unanswered = unanswered.wait_with_output().expect("kubectl");
+    let told = String::from_utf8_lossy(&unanswered.stderr).into_owned();
+    assert!(!unanswered.status.success() && text(&unanswered).is_empty(), "{unanswered:?}");
+    // Go's words for a request without an answer; what a server says comes without them.
+    assert!(told.contains("Post \"https://"), "{told}");
+
+    server.restart(&etcd.flags(0, prefix));
+    let again = create(&server, "unanswered").wait_with_output().expect("kubectl");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already exists"), "{again:?}");
+    assert!(exists(&server, "before"), "what was answered is there");
 }

@@ -1,8 +1,8 @@
 //! A script of kubectl commands (tests/kubectl), answered by our API server as upstream's answered it.
 //!
-//! Each theme is one script and one test, on an empty server of its own. What upstream's kube-apiserver said is recorded
-//! in tests/kubectl/recorded; `make record` does so anew. `CONFORMANCE_SHOW=1` also prints what themes that may still
-//! differ differ in.
+//! Each theme is one script and, for each kind of store, one test on an empty server of its own. What upstream's
+//! kube-apiserver said is recorded in tests/kubectl/recorded; `make record` does so anew. `CONFORMANCE_SHOW=1` also
+//! prints what themes that may still differ differ in.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,6 +21,7 @@ use compare::{Deviation, differences};
 use deviations::DEVIATIONS;
 use script::Step;
 use support::apiserver::ApiServer;
+use support::store::Store;
 
 /// Whether our answers have to be upstream's already.
 #[derive(PartialEq)]
@@ -30,13 +31,28 @@ enum Expected {
     NotYet,
 }
 
+/// Each theme on each kind of store: `memory::apply`, `file::apply`, `etcd::apply`.
 macro_rules! themes {
     ($($theme:ident: $expected:ident,)*) => {
         const THEMES: &[&str] = &[$(stringify!($theme)),*];
-        $(#[test]
-        fn $theme() {
-            judge(stringify!($theme), Expected::$expected);
-        })*
+        mod memory {
+            $(#[test]
+            fn $theme() {
+                super::judge(stringify!($theme), super::Store::Memory, super::Expected::$expected);
+            })*
+        }
+        mod file {
+            $(#[test]
+            fn $theme() {
+                super::judge(stringify!($theme), super::Store::File, super::Expected::$expected);
+            })*
+        }
+        mod etcd {
+            $(#[test]
+            fn $theme() {
+                super::judge(stringify!($theme), super::Store::Etcd, super::Expected::$expected);
+            })*
+        }
     };
 }
 
@@ -44,26 +60,26 @@ macro_rules! themes {
 themes! {
     apply: NotYet,
     auth: Same,
-    badinput: NotYet,
+    badinput: Same,
     create: NotYet,
     delete: Same,
-    describe: NotYet,
-    discovery: NotYet,
+    describe: Same,
+    discovery: Same,
     dryrun: NotYet,
-    edit: NotYet,
-    events: NotYet,
+    edit: Same,
+    events: Same,
     explain: Same,
-    get: NotYet,
-    raw: NotYet,
-    rules: NotYet,
-    scale: NotYet,
+    get: Same,
+    raw: Same,
+    rules: Same,
+    scale: Same,
     serverside: NotYet,
-    snapshots: NotYet,
-    status: NotYet,
+    snapshots: Same,
+    status: Same,
     watch: Same,
 }
 
-fn judge(theme: &str, expected: Expected) {
+fn judge(theme: &str, store: Store, expected: Expected) {
     let recorded = script::parse(&read(&recording(theme)));
     let commands = script::commands(&read(&script_of(theme)));
     let recorded_commands: Vec<&String> = recorded.iter().map(|step| &step.command).collect();
@@ -71,10 +87,11 @@ fn judge(theme: &str, expected: Expected) {
         recorded_commands.iter().copied().eq(&commands),
         "the script of `{theme}` changed: run `make record`"
     );
-    let ours = shell::run(theme, &commands, &ApiServer::ours(&["--memory"]));
+    let ours = shell::run(theme, &commands, &ApiServer::ours(&store.flags()));
     let meant: Vec<&Deviation> = DEVIATIONS.iter().filter(|deviation| deviation.theme == theme).collect();
     let wrong = differences(&recorded, &ours, &meant);
-    let summary = format!("{theme}: {} of {} answers differ from upstream's", wrong.len(), ours.len());
+    let summary =
+        format!("{theme} on {store:?}: {} of {} answers differ from upstream's", wrong.len(), ours.len());
     let details = wrong.join("\n\n");
     if expected == Expected::Same {
         assert!(wrong.is_empty(), "{summary} (- upstream, + ours):\n\n{details}");

@@ -29,16 +29,26 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// `bowline kube-apiserver` with these further flags, and our garbage collector.
-    pub fn ours(flags: &[&str]) -> Self {
+    pub fn ours(flags: &[String]) -> Self {
         let scratch = scratch();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
-        command.args(["kube-apiserver", "--secure-port", "0", "--data-dir"]).arg(scratch.path()).args(flags);
-        let process = logged(command, scratch.path(), "bowline");
+        let process = bowline(scratch.path(), flags);
         let kubeconfig = scratch.path().join("kubeconfig");
-        let server = Self { scratch, kubeconfig, processes: vec![process], collector: None };
-        let mut server = server.wait_until_ready("bowline");
+        let mut server = Self { scratch, kubeconfig, processes: vec![process], collector: None };
+        server.wait_until_ready("bowline");
         server.collector = Some(Collector::start(server.kubeconfig.clone()));
         server
+    }
+
+    /// As `kill -9` does it.
+    pub fn kill(&mut self) {
+        self.processes[0].kill().expect("end the server");
+        self.processes[0].wait().expect("the end of the server");
+    }
+
+    /// Ours again after its end, with the same data directory.
+    pub fn restart(&mut self, flags: &[String]) {
+        self.processes[0] = bowline(self.scratch.path(), flags);
+        self.wait_until_ready("bowline");
     }
 
     /// Upstream's kube-apiserver with an etcd of its own, and a few controllers.
@@ -48,8 +58,8 @@ impl ApiServer {
         let etcd = logged(etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
         let kubeconfig = credentials(scratch.path(), port);
         let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
-        let server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
-        let mut server = server.wait_until_ready("kube-apiserver");
+        let mut server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
+        server.wait_until_ready("kube-apiserver");
         let controllers = logged(controllers(&server.kubeconfig), server.scratch.path(), "controllers");
         server.processes.push(controllers);
         server
@@ -62,13 +72,13 @@ impl ApiServer {
         command
     }
 
-    fn wait_until_ready(mut self, name: &str) -> Self {
+    fn wait_until_ready(&mut self, name: &str) {
         let patience = Instant::now() + PATIENCE;
         loop {
             let ended = self.processes[0].try_wait().expect("state of the server");
             let answer = self.kubectl().args(["get", "--raw", "/readyz"]).output().expect("run kubectl");
             if answer.status.success() {
-                return self;
+                return;
             }
             let log = log(self.scratch.path(), name);
             assert!(ended.is_none(), "{name} ended with {ended:?}:\n{log}");
@@ -88,12 +98,18 @@ impl Drop for ApiServer {
     }
 }
 
+fn bowline(scratch: &Path, flags: &[String]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["kube-apiserver", "--secure-port", "0", "--data-dir"]).arg(scratch).args(flags);
+    logged(command, scratch, "bowline")
+}
+
 fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("bowline-api-").tempdir().expect("scratch directory")
 }
 
 /// Held until all are known, so that no two are the same.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("its address").port())
 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use bowline::apiserver::{Place, Serving, open, server};
 use bowline_apiserver::auth::Settings;
+use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{RealConfig, host};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -21,7 +22,7 @@ impl ControlPlane {
         let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
         let host = host(RealConfig::new(dir.path())).expect("this machine");
         let store = open(Place::Directory(dir.path().join("store"))).await.expect("a store");
-        let server = server(store, &host, Settings::default()).await.expect("a server");
+        let server = server(store, &host, Settings::default(), &Plugins::default()).await.expect("a server");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let stop = CancellationToken::new();
         let kubeconfig = dir.path().join("kubeconfig");

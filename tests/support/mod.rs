@@ -6,10 +6,13 @@ pub mod apiserver;
 pub mod cluster;
 pub mod collector;
 pub mod control_plane;
+pub mod deaf;
+pub mod etcd;
 pub mod ginkgo;
 pub mod machine;
 pub mod objects;
 pub mod peers;
+pub mod store;
 
 pub use cluster::Cluster;
 

@@ -130,6 +130,10 @@ pub const CSI_PLUGIN_ESCAPED: &str = "kubernetes.io~csi";
 
 /// The emptyDir volume plugin in a directory name.
 pub const EMPTY_DIR_PLUGIN_ESCAPED: &str = "kubernetes.io~empty-dir";
+pub const CONFIG_MAP_PLUGIN_ESCAPED: &str = "kubernetes.io~configmap";
+pub const SECRET_PLUGIN_ESCAPED: &str = "kubernetes.io~secret";
+pub const DOWNWARD_API_PLUGIN_ESCAPED: &str = "kubernetes.io~downward-api";
+pub const PROJECTED_PLUGIN_ESCAPED: &str = "kubernetes.io~projected";
 
 /// Keys that the kubelet adds to the volume context when the driver asks for pod information.
 pub const POD_NAME: &str = "csi.storage.k8s.io/pod.name";

@@ -3,6 +3,7 @@
 //! No I/O, no async, no clock: everything here is a value or a function of values.
 
 pub mod build;
+pub mod downward;
 pub mod keys;
 pub mod meta;
 pub mod name;

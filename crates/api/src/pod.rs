@@ -1,6 +1,6 @@
 //! Readers of pods.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus, Volume};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus, Volume};
 
 use crate::meta::Meta;
 
@@ -19,6 +19,13 @@ pub fn phase(pod: &Pod) -> &str {
 
 pub fn volumes(pod: &Pod) -> &[Volume] {
     pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default()
+}
+
+/// Init containers first.
+pub fn containers(pod: &Pod) -> impl Iterator<Item = &Container> + Clone {
+    let spec = pod.spec.as_ref();
+    let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    init.iter().chain(spec.map(|spec| spec.containers.as_slice()).unwrap_or_default())
 }
 
 /// Claim names of a pod with the volume's name in the pod: `(volume, claim)`. Generic ephemeral volumes count under

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bowline_apiserver::certs::Authority;
-use bowline_apiserver::kinds::register::{register, register_admission_with_tokens};
+use bowline_apiserver::kinds::plugins::Plugins;
+use bowline_apiserver::kinds::register::{register, register_admission_of};
 use bowline_apiserver::kubeconfig::write_kubeconfig;
 use bowline_apiserver::{Registry, Server, Store, tls};
 use bowline_host::{Clock, Random};
@@ -45,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut registry = Registry::new();
     register(&mut registry);
-    register_admission_with_tokens(&mut registry);
+    register_admission_of(&mut registry, &Plugins::default());
     let seed = u64::try_from(now.as_nanosecond() & i128::from(u64::MAX))?;
     let server = Server::new(store, registry, clock, Arc::new(Mixed(AtomicU64::new(seed))));
     server.bootstrap().await.map_err(|status| status.message)?;

@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::custom;
 use crate::discovery;
 use crate::exchange::Exchange;
-use crate::http::accept::{self, MediaType, Wanted};
+use crate::http::accept::{self, MediaType, Offer, Wanted};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
@@ -140,7 +140,8 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
-        let wanted = accept::wanted(header(&head.headers, ACCEPT).unwrap_or_default());
+        let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
+        let (wanted, wanted_of_errors) = (accept::wanted(accepted), accept::wanted_of_errors(accepted));
         let access = &self.core.access;
         let mut audited = access.audit().map(|audit| audit.begin(&head, exchange.audit_id()));
         let admitted = access.admit(&head, self.core.clock.now());
@@ -152,8 +153,11 @@ impl Server {
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
-        let response = answer.unwrap_or_else(|status| output::status(&status, wanted));
-        let response = if wanted == Wanted::Yaml { output::yaml(response) } else { response };
+        let response = match answer {
+            Ok(response) if wanted == Wanted::Yaml => output::yaml(response),
+            Ok(response) => response,
+            Err(status) => output::status(&status, wanted_of_errors),
+        };
         let response = exchange.finish(response);
         match audited {
             None => response,
@@ -188,8 +192,12 @@ impl Server {
             .kind(&resource.group, &resource.version, &resource.plural)
             .ok_or_else(Status::no_such_resource)?;
         let info = kind.info();
-        let binary = protobuf::knows(&info.api_version, &info.kind);
-        let (form, encoding) = accept::form(header(&head.headers, ACCEPT), binary)?;
+        let offer = match protobuf::knows(&info.api_version, &info.kind) {
+            false => Offer::Custom,
+            true if head.method == Method::GET && resource.name.is_none() => Offer::BuiltInList,
+            true => Offer::BuiltIn,
+        };
+        let (form, encoding) = accept::form(header(&head.headers, ACCEPT), offer)?;
         let content_type = header(&head.headers, CONTENT_TYPE).unwrap_or_default();
         let content_type = MediaType::parse(content_type).essence.to_owned();
         let call = Call {

@@ -239,6 +239,9 @@ impl Kernel for Door {
     async fn mount(&self, device: &Path, target: &Path, fs: &str, options: &[String]) -> kernel::Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.mount(device, target, fs, options)).await
     }
+    async fn mount_memory(&self, target: &Path, size: Option<u64>) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.mount_memory(target, size)).await
+    }
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.bind(source, target, read_only)).await
     }

@@ -114,6 +114,9 @@ pub trait Kernel: Send + Sync {
     async fn mount_at(&self, target: &Path) -> Result<Option<Mount>>;
     /// Mounts a device. `options` are mount(8) words, both flags and filesystem data.
     async fn mount(&self, device: &Path, target: &Path, fs_type: &str, options: &[String]) -> Result<()>;
+    /// Mounts a filesystem that lives in memory and holds at most `size` bytes; without a size, as much as the kernel
+    /// thinks fit. Its files are never swapped out where the kernel can promise that (Linux 6.4).
+    async fn mount_memory(&self, target: &Path, size: Option<u64>) -> Result<()>;
     /// Bind-mounts a directory, file or device; read-only in the same step for observers.
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()>;
     /// Unmounts the topmost mount at `target`. Not mounted is success.

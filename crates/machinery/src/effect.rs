@@ -178,6 +178,22 @@ impl Effects {
         self.run(subresource, &describe(object), self.client.request::<Value>(request)).await.map(drop)
     }
 
+    /// POSTs to a subresource that answers with something of its own, such as `serviceaccounts/token`.
+    pub async fn ask<K: Object, T: serde::de::DeserializeOwned>(
+        &self,
+        subresource: &str,
+        namespace: &str,
+        name: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T, EffectError> {
+        let body = encode(body)?;
+        let path = path_of::<K>(namespace);
+        let request = path.create_subresource(subresource, name, &PostParams::default(), body);
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let object = format!("{} {namespace}/{name}", K::kind(&()).to_lowercase());
+        self.run(subresource, &object, self.client.request::<T>(request)).await
+    }
+
     /// Reads past the cache, where acting on an old copy would be unsafe.
     pub async fn get_live<K: Object>(&self, namespace: &str, name: &str) -> Result<Option<K>, EffectError> {
         let request = path_of::<K>(namespace).get(name, &Default::default());

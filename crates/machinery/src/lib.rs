@@ -17,6 +17,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod secrets;
 pub mod told;
+pub mod watched;
 
 pub use cache::{Cache, Change};
 pub use client::{Client, Object};
@@ -29,3 +30,4 @@ pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
 pub use told::Told;
+pub use watched::{Found, Watched};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{CSINode, Node, node};
+use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, node};
 use bowline_machinery::{Ports, RunError};
 
 use crate::crew::Crew;
@@ -71,7 +71,7 @@ impl Embedded {
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }
 
-    /// Waits until the node is Ready and knows the drivers.
+    /// Waits until the node is Ready and knows the drivers, and pods can be created.
     pub async fn ready(&self) {
         let informers = &self.ports.informers;
         let name = self.settings.node_name.as_str();
@@ -82,6 +82,11 @@ impl Embedded {
         informers.of::<CSINode>().until(|c| c.named(name).filter(|n| knows(n))).await;
         let schedulable = |n: &Node| node::ready(n) && node::taints(n).is_empty();
         informers.of::<Node>().until(|c| c.named(name).filter(|n| schedulable(n))).await;
+        if self.settings.root_ca.is_some() {
+            // Pods are refused before.
+            let default = ObjectKey::new("default", "default");
+            informers.of::<ServiceAccount>().until(|c| c.get(&default)).await;
+        }
     }
 
     /// Resolves when a role has ended with an error.

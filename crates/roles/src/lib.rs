@@ -12,6 +12,7 @@ pub mod garbagecollector;
 pub mod indexes;
 pub mod invariants;
 pub mod kubelet;
+pub mod localvolumes;
 pub mod node_driver_registrar;
 pub mod nodestatus;
 pub mod persistentvolume;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_apiserver::{Registry, Server, Store, kinds};
+use bowline_apiserver::auth::token::TokenSettings;
+use bowline_apiserver::{Registry, Server, Store, auth, kinds};
 use bowline_drivers::local::{self, LocalConfig};
 use bowline_host::Random;
 use bowline_host::fake::{self, FakeHost};
@@ -25,6 +26,9 @@ pub const POOL: &str = "/pool";
 /// Virtual time that nothing needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const KUBELET_DIR: &str = "/var/lib/kubelet";
+const ISSUER: &str = "https://kubernetes.default.svc";
+/// Nobody connects, so nobody looks at it.
+const AUTHORITY: &str = "the authority of the simulated API server";
 
 /// A whole world, started and ready.
 pub struct World {
@@ -50,8 +54,11 @@ impl World {
         let (host, machine) = fake::host(seed);
         let mut registry = Registry::new();
         kinds::register::register(&mut registry);
-        kinds::register::register_admission(&mut registry);
-        let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+        kinds::register::register_admission_of(&mut registry, &kinds::plugins::Plugins::default());
+        let tokens = TokenSettings::ephemeral(ISSUER).expect("a key for tokens");
+        let access = auth::Settings { tokens: Some(tokens), ..auth::Settings::default() };
+        let (clock, random) = (host.clock.clone(), host.random.clone());
+        let server = Server::guarded(Store::memory(), registry, clock, random, access);
         server.bootstrap().await.expect("bootstrap");
 
         let delays = Arc::new(Delays(Mutex::new(ChaCha12Rng::seed_from_u64(!seed))));
@@ -73,7 +80,7 @@ impl World {
             drivers: vec![Driver { name: local::NAME.into(), socket, attaches: true }],
             hidden: Vec::new(),
             kubelet: None,
-            root_ca: None,
+            root_ca: Some(AUTHORITY.into()),
         };
         let roles = Embedded::start(&ports, settings);
         let roles =

@@ -93,7 +93,7 @@ func TestInformers(t *testing.T) {
 		_, err := api.Create(ctx, secret(name, ""), metav1.CreateOptions{})
 		must(t, err)
 	}
-	seen, factory := start(ctx, t, client, namespace, 0)
+	seen, factory := start(ctx, t, reader(t), namespace, 0)
 	lister := factory.Core().V1().Secrets().Lister().Secrets(namespace)
 	eventually(ctx, t, "two objects at the start", seen.are(2, 0, 0))
 

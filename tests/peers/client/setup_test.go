@@ -1,5 +1,6 @@
 // Package client drives an API server through client-go as programs do: informers, leader election, server-side apply,
-// protobuf, pages. KUBECONFIG names the server; each test works in a namespace of its own.
+// protobuf, pages. KUBECONFIG names the server; each test works in a namespace of its own. READER_KUBECONFIG may name a
+// second server of the same cluster, at which informers hear of what is written to the first one.
 package client
 
 import (
@@ -23,10 +24,24 @@ const patience = 60 * time.Second
 // config is a fresh copy, so that a test may change it. The limits of client-go would only slow the tests down.
 func config(t *testing.T) *rest.Config {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	return configFrom(t, os.Getenv("KUBECONFIG"))
+}
+
+func configFrom(t *testing.T, path string) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", path)
 	must(t, err)
 	config.QPS = -1
 	return config
+}
+
+// reader is a client of the server that is only read from, the same one unless another is named.
+func reader(t *testing.T) *kubernetes.Clientset {
+	t.Helper()
+	if path := os.Getenv("READER_KUBECONFIG"); path != "" {
+		return client(t, configFrom(t, path))
+	}
+	return client(t, config(t))
 }
 
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {

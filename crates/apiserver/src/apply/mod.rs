@@ -58,6 +58,11 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Upstream does not remember when somebody scaled: that is tracked on another object, whose times are not kept.
+    fn time(&self) -> Option<String> {
+        (self.manager.subresource != "scale").then(|| self.now.to_owned())
+    }
+
     fn difference(&self, old: &Value, new: &Value, kind: Kind<'_>) -> Difference {
         let mut difference = compare(old, new, kind);
         difference.cut(self.ignored);
@@ -128,7 +133,7 @@ fn updated(mut managers: Managers, difference: Difference, writer: &Writer<'_>) 
     let mine = without_unowned(difference.changed);
     // Somebody who only removes gains nothing, and its time stands.
     if !mine.is_empty() {
-        let time = Some(writer.now.to_owned());
+        let time = writer.time();
         match managers.get_mut(&writer.manager) {
             Some(entry) => {
                 entry.set.add(&mine);
@@ -213,7 +218,7 @@ fn merged(
     // The time is that of the last change; one who changes nothing has none.
     let time = match object == *live {
         true => before.and_then(|before| before.time),
-        false => Some(writer.now.to_owned()),
+        false => writer.time(),
     };
     let set = without_unowned(set);
     managers.0.push(Entry { manager: writer.manager.clone(), time, set });

@@ -208,7 +208,7 @@ async fn put(core: &Core, stored: &Stored, object: Value) -> Result<(), Status> 
     let write = Write { resource: TABLE.into(), key: stored.key.clone(), expect, change };
     match core.store.write(write).await {
         Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
-        Err(WriteError::Unavailable(why)) => Err(Status::internal(why)),
+        Err(WriteError::Unavailable(why)) => Err(Status::store(why)),
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Encoding {
 
 /// The media types a refusal names.
 const SERVED: [&str; 3] = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
+const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 const ANYTHING: &str = "*/*";
 
 /// One entry of the header.
@@ -83,21 +85,27 @@ pub enum Wanted {
 }
 
 pub fn wanted(header: &str) -> Wanted {
-    let known = |media: MediaType<'_>| match media.essence {
+    preferred(header).iter().find_map(known).unwrap_or(Wanted::Json)
+}
+
+/// The same for errors, which have one form only: entries that ask for another one do not count.
+pub fn wanted_of_errors(header: &str) -> Wanted {
+    let plain = |media: &&MediaType<'_>| media.parameter("as").is_empty();
+    preferred(header).iter().filter(plain).find_map(known).unwrap_or(Wanted::Json)
+}
+
+fn known(media: &MediaType<'_>) -> Option<Wanted> {
+    match media.essence {
         yaml::MEDIA_TYPE => Some(Wanted::Yaml),
         protobuf::MEDIA_TYPE => Some(Wanted::Protobuf),
         _ if media.is_json() => Some(Wanted::Json),
         _ => None,
-    };
-    preferred(header).into_iter().find_map(known).unwrap_or(Wanted::Json)
+    }
 }
 
 /// Events go out one by one, for which YAML has no form.
 pub fn stream_refusal() -> Status {
-    Status::not_acceptable(&[
-        "application/json;stream=watch",
-        "application/vnd.kubernetes.protobuf;stream=watch",
-    ])
+    Status::not_acceptable(&STREAMS)
 }
 
 /// The client takes nothing of what there is.
@@ -105,17 +113,31 @@ pub fn refusal() -> Status {
     Status::not_acceptable(&SERVED)
 }
 
-/// The form the client wants most that is served here. `binary` says whether the kind travels as protobuf.
-pub fn form(header: Option<&str>, binary: bool) -> Result<(Form, Encoding), Status> {
+/// What there is behind a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// Built-in kinds travel as protobuf, too.
+    BuiltIn,
+    /// Lists of theirs can also be watched.
+    BuiltInList,
+    Custom,
+}
+
+/// The form the client wants most of what is offered.
+pub fn form(header: Option<&str>, offer: Offer) -> Result<(Form, Encoding), Status> {
     let header = header.map(str::trim).filter(|text| !text.is_empty()).unwrap_or(ANYTHING);
     let all = preferred(header);
-    // Upstream's router looks first, and knows no half wildcards.
+    // Upstream's router looks first, and knows neither half wildcards nor custom resources.
     if !all.iter().any(|media| media.essence == ANYTHING || SERVED.contains(&media.essence)) {
-        return Err(Status::no_representation(&SERVED));
+        match offer {
+            Offer::BuiltIn => return Err(Status::no_representation(&SERVED)),
+            Offer::BuiltInList => return Err(Status::no_representation(&[&SERVED[..], &STREAMS].concat())),
+            Offer::Custom => {}
+        }
     }
     let served = all.into_iter().find_map(|media| {
         let encoding = match media.essence {
-            protobuf::MEDIA_TYPE if binary => Encoding::Protobuf,
+            protobuf::MEDIA_TYPE if offer != Offer::Custom => Encoding::Protobuf,
             yaml::MEDIA_TYPE => Encoding::Json,
             _ if media.is_json() => Encoding::Json,
             _ => return None,
@@ -149,7 +171,28 @@ mod tests {
             ("application/vnd.kubernetes.protobuf,application/json", Wanted::Protobuf),
         ];
         for (header, want) in cases {
-            assert_eq!(wanted(header), want, "{header}");
+            assert_eq!((wanted(header), wanted_of_errors(header)), (want, want), "{header}");
+        }
+    }
+
+    #[test]
+    fn errors_have_one_form() {
+        let cases = [
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Wanted::Yaml, Wanted::Json),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+                Wanted::Protobuf,
+                Wanted::Json,
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/yaml",
+                Wanted::Protobuf,
+                Wanted::Yaml,
+            ),
+            ("application/vnd.kubernetes.protobuf;stream=watch", Wanted::Protobuf, Wanted::Protobuf),
+        ];
+        for (header, whole, errors) in cases {
+            assert_eq!((wanted(header), wanted_of_errors(header)), (whole, errors), "{header}");
         }
     }
 
@@ -163,42 +206,49 @@ mod tests {
         let json = |form| Some((form, Encoding::Json));
         let proto = Some((Form::Object, Encoding::Protobuf));
         let cases = [
-            (None, true, json(Form::Object)),
-            (Some("*/*"), true, json(Form::Object)),
-            (Some(""), true, json(Form::Object)),
-            (Some("application/json"), true, json(Form::Object)),
-            (Some("application/json;stream=watch"), true, json(Form::Object)),
-            (Some("application/json;q=0"), true, json(Form::Object)),
-            (Some("text/html, application/xhtml+xml, */*;q=0.1"), true, json(Form::Object)),
-            (Some(kubectl), true, json(Form::Table)),
+            (None, Offer::BuiltIn, json(Form::Object)),
+            (Some("*/*"), Offer::BuiltIn, json(Form::Object)),
+            (Some(""), Offer::BuiltIn, json(Form::Object)),
+            (Some("application/json"), Offer::BuiltIn, json(Form::Object)),
+            (Some("application/json;stream=watch"), Offer::BuiltIn, json(Form::Object)),
+            (Some("application/json;q=0"), Offer::BuiltIn, json(Form::Object)),
+            (Some("text/html, application/xhtml+xml, */*;q=0.1"), Offer::BuiltIn, json(Form::Object)),
+            (Some(kubectl), Offer::BuiltIn, json(Form::Table)),
             (
                 Some("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"),
-                true,
+                Offer::BuiltIn,
                 json(Form::Object),
             ),
-            (Some(partial), true, json(Form::Partial)),
-            (Some(both), true, proto),
-            (Some(both), false, json(Form::Object)),
-            (Some(weighed), true, proto),
-            (Some("*/*, application/vnd.kubernetes.protobuf"), true, proto),
-            (Some(binary), true, proto),
-            (Some(binary), false, None),
-            (Some("application/*"), true, None),
-            (Some("garbage"), true, None),
-            (Some("application/json;as=Chart;g=meta.k8s.io;v=v1"), true, None),
+            (Some(partial), Offer::BuiltIn, json(Form::Partial)),
+            (Some(both), Offer::BuiltIn, proto),
+            (Some(both), Offer::Custom, json(Form::Object)),
+            (Some(weighed), Offer::BuiltIn, proto),
+            (Some("*/*, application/vnd.kubernetes.protobuf"), Offer::BuiltIn, proto),
+            (Some(binary), Offer::BuiltIn, proto),
+            (Some(binary), Offer::Custom, None),
+            (Some("application/*"), Offer::BuiltIn, None),
+            (Some("application/*"), Offer::Custom, json(Form::Object)),
+            (Some("garbage"), Offer::BuiltIn, None),
+            (Some("application/json;as=Chart;g=meta.k8s.io;v=v1"), Offer::BuiltIn, None),
         ];
-        for (header, binary, want) in cases {
-            assert_eq!(form(header, binary).ok(), want, "{header:?}");
+        for (header, offer, want) in cases {
+            assert_eq!(form(header, offer).ok(), want, "{header:?}");
         }
     }
 
     #[test]
     fn refusals_are_worded_by_whoever_refuses() {
-        let router = form(Some("application/xml"), true).unwrap_err();
+        let router = form(Some("application/xml"), Offer::BuiltIn).unwrap_err();
         assert!(
             router.message.starts_with("406: Not Acceptable\n\nAvailable representations: application/json")
         );
-        let negotiation = form(Some("application/json;as=Chart"), true).unwrap_err();
+        let list = form(Some("application/xml"), Offer::BuiltInList).unwrap_err();
+        assert!(list.message.ends_with(
+            "application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        ));
+        let custom = form(Some("application/xml"), Offer::Custom).unwrap_err();
+        assert_eq!(custom, refusal());
+        let negotiation = form(Some("application/json;as=Chart"), Offer::BuiltIn).unwrap_err();
         assert!(
             negotiation.message.starts_with("only the following media types are accepted: application/json")
         );

@@ -21,6 +21,9 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
+/// Core shows these even when they are empty; here they are left out then.
+const ALWAYS: [&str; 2] = ["reportingComponent", "reportingInstance"];
+
 const SERIES_MIN: i32 = 2;
 
 pub struct EventV1Rules;
@@ -142,6 +145,13 @@ fn as_core(event: &Event) -> bowline_api::Event {
 }
 
 fn from_core(mut stored: Value) -> Value {
+    for field in ALWAYS {
+        if stored[field] == ""
+            && let Some(fields) = stored.as_object_mut()
+        {
+            fields.remove(field);
+        }
+    }
     rename(&mut stored, |(core, here)| (core, here));
     stored["apiVersion"] = "events.k8s.io/v1".into();
     stored
@@ -152,6 +162,11 @@ fn to_core(mut event: Value) -> Value {
     event["apiVersion"] = "v1".into();
     if event["involvedObject"].is_null() {
         event["involvedObject"] = json!({});
+    }
+    for field in ALWAYS {
+        if event[field].is_null() {
+            event[field] = "".into();
+        }
     }
     event
 }

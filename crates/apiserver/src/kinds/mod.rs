@@ -3,6 +3,7 @@
 //! Verbs, patches and watches know no kind; they go through [`Rules`].
 
 pub mod age;
+mod binding;
 pub mod check;
 pub mod column;
 
@@ -31,6 +32,7 @@ pub mod volumeattributesclass;
 pub mod workload;
 
 pub mod admission;
+pub mod plugins;
 pub mod register;
 pub mod warnings;
 

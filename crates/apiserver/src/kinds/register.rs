@@ -6,6 +6,7 @@ use super::admission::{
     ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, ServiceAddresses,
     StorageProtection,
 };
+use super::binding::BindingRules;
 use super::configmap::ConfigMapRules;
 use super::csidriver::CSIDriverRules;
 use super::csinode::CSINodeRules;
@@ -18,6 +19,7 @@ use super::node::NodeRules;
 use super::persistentvolume::PersistentVolumeRules;
 use super::persistentvolumeclaim::PersistentVolumeClaimRules;
 use super::plain::{Plain, ROWS};
+use super::plugins::{self, Plugins};
 use super::pod::PodRules;
 use super::poddisruptionbudget::PodDisruptionBudgetRules;
 use super::priorityclass::PriorityClassRules;
@@ -48,6 +50,7 @@ pub fn register(registry: &mut Registry) {
     registry.add::<NamespaceRules>();
     registry.add::<NodeRules>();
     registry.add::<PodRules>();
+    registry.add::<BindingRules>();
     registry.add::<PersistentVolumeRules>();
     registry.add::<PersistentVolumeClaimRules>();
     registry.add::<SecretRules>();
@@ -81,24 +84,41 @@ pub fn register(registry: &mut Registry) {
     review::register(registry);
 }
 
-/// The plugins, in upstream's order.
+/// The plugins, in upstream's order. Pods run as somebody who need not exist, and get no token: for those who have
+/// neither controllers nor kubelets.
 pub fn register_admission(registry: &mut Registry) {
-    register_plugins(registry, ServiceAccounts { tokens: false });
+    register_plugins(registry, Some(ServiceAccounts { tokens: false }), &Plugins::default());
 }
 
-/// The same, for clusters where accounts exist and have tokens.
-pub fn register_admission_with_tokens(registry: &mut Registry) {
-    register_plugins(registry, ServiceAccounts { tokens: true });
+/// The plugins of a cluster: all of them but those that are turned off.
+pub fn register_admission_of(registry: &mut Registry, plugins: &Plugins) {
+    let accounts = plugins.on(plugins::SERVICE_ACCOUNT).then_some(ServiceAccounts { tokens: true });
+    register_plugins(registry, accounts, plugins);
 }
 
-fn register_plugins(registry: &mut Registry, accounts: ServiceAccounts) {
-    registry.admit(accounts);
-    registry.admit(NodeRestriction);
-    registry.admit(Priorities);
-    registry.admit(DefaultTolerations);
-    registry.admit(DefaultClass);
-    registry.admit(StorageProtection);
-    registry.admit(ClaimResize);
+fn register_plugins(registry: &mut Registry, accounts: Option<ServiceAccounts>, plugins: &Plugins) {
+    if let Some(accounts) = accounts {
+        registry.admit(accounts);
+    }
+    if plugins.on(plugins::NODE_RESTRICTION) {
+        registry.admit(NodeRestriction);
+    }
+    if plugins.on(plugins::PRIORITY) {
+        registry.admit(Priorities);
+    }
+    if plugins.on(plugins::TOLERATIONS) {
+        registry.admit(DefaultTolerations);
+    }
+    if plugins.on(plugins::STORAGE_CLASS) {
+        registry.admit(DefaultClass);
+    }
+    if plugins.on(plugins::STORAGE_PROTECTION) {
+        registry.admit(StorageProtection);
+    }
+    if plugins.on(plugins::CLAIM_RESIZE) {
+        registry.admit(ClaimResize);
+    }
+    // Parts of the server upstream, which nobody can turn off.
     registry.admit(EscalationGuard);
     registry.admit(ServiceAddresses::default());
 }

@@ -23,22 +23,33 @@ pub fn fill_new(object: &mut Value, uid: String, now: Timestamp, generation: boo
     set(object, "resourceVersion", None);
     set(object, "uid", Some(uid.into()));
     set(object, "creationTimestamp", Some(timestamp(now)));
-    set(object, "generation", generation.then(|| 1.into()));
+    // Kinds that do not count let clients say what they like; it is never changed afterwards.
+    if generation {
+        set(object, "generation", Some(1.into()));
+    } else if object["metadata"]["generation"] == 0 {
+        set(object, "generation", None);
+    }
 }
 
-/// An update: what the client left out stays, and what only the server sets stays in any case.
+/// An update: what the client left out stays, and what only the server sets stays in any case. A change of what is
+/// left then is refused.
 pub fn carry_over(new: &mut Value, old: &Value) {
     for field in DROPPED {
         set(new, field, None);
     }
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for (field, ignored) in [
+        ("uid", false),
+        ("creationTimestamp", true),
+        ("deletionTimestamp", true),
+        ("deletionGracePeriodSeconds", false),
+    ] {
         let kept = &old["metadata"][field];
-        if new["metadata"][field].is_null() && !kept.is_null() {
+        if (ignored || new["metadata"][field].is_null()) && !kept.is_null() {
             set(new, field, Some(kept.clone()));
         }
     }
-    let generation = &old["metadata"]["generation"];
-    set(new, "generation", (!generation.is_null()).then(|| generation.clone()));
-    let version = &old["metadata"]["resourceVersion"];
-    set(new, "resourceVersion", (!version.is_null()).then(|| version.clone()));
+    for field in ["generation", "resourceVersion"] {
+        let own = &old["metadata"][field];
+        set(new, field, (!own.is_null()).then(|| own.clone()));
+    }
 }

@@ -65,11 +65,34 @@ fn rules() {
 }
 
 #[test]
+fn only_kinds_that_count_begin_with_one() {
+    let table = [
+        (true, json!(7), json!(1)),
+        (true, json!(null), json!(1)),
+        (false, json!(7), json!(7)),
+        (false, json!(0), json!(null)),
+        (false, json!(null), json!(null)),
+    ];
+    for (counts, sent, expected) in table {
+        let mut object = json!({"metadata": {"name": "a", "generation": sent}});
+        fill_new(&mut object, "uid".into(), jiff::Timestamp::UNIX_EPOCH, counts);
+        assert_eq!(object["metadata"]["generation"], expected, "{counts} {sent}");
+    }
+}
+
+#[test]
 fn what_an_update_may_not_change() {
     let old = json!({"metadata": {"name": "a", "uid": "1", "creationTimestamp": "t", "generation": 3, "resourceVersion": "9"}});
     let mut new = json!({"metadata": {"name": "a", "generation": 7, "selfLink": "x", "managedFields": []}});
     carry_over(&mut new, &old);
     assert_eq!(new, old);
+    new["metadata"]["creationTimestamp"] = "other".into();
+    carry_over(&mut new, &old);
+    assert_eq!(new, old, "the time of birth is not even refused");
+    let dying = json!({"metadata": {"name": "a", "deletionTimestamp": "t", "deletionGracePeriodSeconds": 5}});
+    let mut new = json!({"metadata": {"name": "a", "deletionTimestamp": "other"}});
+    carry_over(&mut new, &dying);
+    assert_eq!(new, dying, "nor is the time of death");
     for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
         let mut changed = old.clone();
         changed["metadata"][field] = "other".into();
@@ -79,6 +102,17 @@ fn what_an_update_may_not_change() {
             format!("metadata.{field}: Invalid value: \"other\": field is immutable")
         );
     }
+}
+
+/// Upstream goes from owner to owner, so the second controller is told before what is wrong with a third owner.
+#[test]
+fn complaints_follow_the_owners() {
+    let owner = |kind: &str, name: &str, controller: bool| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": name, "controller": controller});
+    let owners = json!([owner("Pod", "a", true), owner("Pod", "b", true), owner("Event", "c", false)]);
+    let found: Vec<String> = owners::owner_errors(&owners).iter().map(|error| error.detail.clone()).collect();
+    let ends = ["in references for Pod/a and Pod/b", "/v1, Kind=Event is disallowed from being an owner"];
+    assert_eq!(found.len(), ends.len(), "{found:?}");
+    assert!(found.iter().zip(ends).all(|(found, end)| found.ends_with(end)), "{found:?}");
 }
 
 #[test]

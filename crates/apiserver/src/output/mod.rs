@@ -4,10 +4,14 @@ pub mod events;
 mod list;
 mod partial;
 mod render;
+mod scale;
 mod span;
 mod table;
+#[cfg(test)]
+mod tests;
 mod warning;
 mod yaml;
 
 pub use render::{reply, status};
+pub use span::without_record;
 pub use yaml::yaml;

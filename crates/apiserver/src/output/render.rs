@@ -4,10 +4,12 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::partial::{partial, version};
 use super::table::{Include, table};
-use super::{list, warning};
+use super::yaml::yaml;
+use super::{list, scale, warning};
 use crate::http::accept::{Encoding, Form, Wanted};
 use crate::http::body::{Body, full, stream};
 use crate::protobuf;
@@ -18,6 +20,7 @@ use crate::verbs::{Outcome, Reply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROTOBUF: HeaderValue = HeaderValue::from_static(protobuf::MEDIA_TYPE);
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 
@@ -36,6 +39,9 @@ pub fn reply(
         Outcome::List(listed) => {
             let (binary, body) = list::body(kind, (form, encoding), include, listed, now);
             (StatusCode::OK, (if binary { PROTOBUF } else { JSON }, body))
+        }
+        Outcome::Other { code, json } if form == Form::Table => {
+            (code, whole(encoding, scale::table(json, include, now)))
         }
         Outcome::Other { code, json } => (code, whole(encoding, json)),
         Outcome::Status { code, status } => (code, whole(encoding, status.to_json().to_string().into())),
@@ -58,6 +64,7 @@ pub fn status(status: &Status, wanted: Wanted) -> Response<Body> {
     let json = status.to_json();
     let binary = (wanted == Wanted::Protobuf).then(|| protobuf::encode(&json)).flatten();
     let (media, body) = match binary {
+        _ if *status == Status::timed_out() => (TEXT, full(nameless(json))),
         Some(bytes) => (PROTOBUF, full(bytes)),
         None => (JSON, full(json.to_string())),
     };
@@ -66,7 +73,19 @@ pub fn status(status: &Status, wanted: Wanted) -> Response<Body> {
     if status.details.retry_after_seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, status.details.retry_after_seconds.into());
     }
-    response
+    for value in warning::headers(&status.warnings) {
+        response.headers_mut().append(WARNING, value);
+    }
+    if wanted == Wanted::Yaml { yaml(response) } else { response }
+}
+
+/// Upstream's timer knows neither what the client wants nor what its own answer is called.
+fn nameless(mut status: Value) -> String {
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    format!("{status}\n")
 }
 
 fn response(code: StatusCode, body: Body) -> Response<Body> {

@@ -1,7 +1,28 @@
 //! Parts of JSON as they stand, without parsing the rest.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 /// The value of a member of an object, whitespace around it excluded. `None` if it is absent or the text is broken.
 pub fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    json.get(range(json, name)?)
+}
+
+/// An object without the record of who set which field: a third of the bytes of most objects, and more of the time
+/// that reading them takes.
+pub fn without_record(json: &[u8]) -> Cow<'_, [u8]> {
+    let found = range(json, "metadata").and_then(|metadata| {
+        let record = range(json.get(metadata.clone())?, "managedFields")?;
+        Some(metadata.start + record.start..metadata.start + record.end)
+    });
+    match found {
+        Some(record) => Cow::Owned([&json[..record.start], b"[]", &json[record.end..]].concat()),
+        None => Cow::Borrowed(json),
+    }
+}
+
+/// Where the value of a member stands.
+fn range(json: &[u8], name: &str) -> Option<Range<usize>> {
     let mut at = blank(json, 0);
     if json.get(at) != Some(&b'{') {
         return None;
@@ -17,7 +38,7 @@ pub fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let start = blank(json, at + 1);
         let end = value(json, start)?;
         if key == name.as_bytes() {
-            return json.get(start..end);
+            return Some(start..end);
         }
         at = blank(json, end);
         if json.get(at) != Some(&b',') {
@@ -94,6 +115,22 @@ mod tests {
         }
         for broken in ["", "[]", "{", "{}", "{\"a\"", "{\"a\":", "{\"a\":\"x", "{\"a\":{", "{\"a\":,"] {
             assert_eq!(member(broken.as_bytes(), "a"), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn the_record_is_cut_out_and_nothing_else() {
+        let cases = [
+            (
+                r#"{"kind":"X","metadata":{"managedFields":[{"a":[1]}],"name":"x"},"spec":{}}"#,
+                r#"{"kind":"X","metadata":{"managedFields":[],"name":"x"},"spec":{}}"#,
+            ),
+            (r#"{"metadata":{"name":"x"}}"#, r#"{"metadata":{"name":"x"}}"#),
+            (r#"{"managedFields":[1]}"#, r#"{"managedFields":[1]}"#),
+            ("[", "["),
+        ];
+        for (json, want) in cases {
+            assert_eq!(without_record(json.as_bytes()), want.as_bytes());
         }
     }
 }

@@ -45,6 +45,20 @@ const PLAIN: [Column; 2] = [
     },
 ];
 
+/// A table of one object whose columns its kind does not know.
+pub fn single(
+    columns: &[Column],
+    cells: &[Value],
+    list_metadata: &str,
+    json: &[u8],
+    include: Include,
+) -> Vec<u8> {
+    let mut out = begin(&definitions(columns), list_metadata);
+    write_row(cells, json, include, &mut out);
+    out.extend_from_slice(b"]}");
+    out
+}
+
 /// A table of objects, written row by row. `columns` is left out of all watch events but the first.
 pub fn table<'a>(
     kind: &dyn Kind,
@@ -55,10 +69,7 @@ pub fn table<'a>(
     now: Timestamp,
 ) -> Vec<u8> {
     let columns = if columns { self::columns(kind) } else { json!([]) };
-    let mut out = format!(
-        "{{\"kind\":\"Table\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{list_metadata},\"columnDefinitions\":{columns},\"rows\":["
-    )
-    .into_bytes();
+    let mut out = begin(&columns, list_metadata);
     for (position, object) in objects.enumerate() {
         if position > 0 {
             out.push(b',');
@@ -69,10 +80,21 @@ pub fn table<'a>(
     out
 }
 
+fn begin(columns: &Value, list_metadata: &str) -> Vec<u8> {
+    format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{list_metadata},\"columnDefinitions\":{columns},\"rows\":["
+    )
+    .into_bytes()
+}
+
 fn columns(kind: &dyn Kind) -> Value {
     let own = &kind.info().columns;
-    let all = if own.is_empty() { &PLAIN[..] } else { &own[..] };
-    all.iter()
+    definitions(if own.is_empty() { &PLAIN[..] } else { &own[..] })
+}
+
+fn definitions(columns: &[Column]) -> Value {
+    columns
+        .iter()
         .map(|column| {
             json!({
                 "name": column.name,
@@ -93,9 +115,13 @@ fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp, out: &mut
         // What is stored always decodes; an empty row beats a failed list if it does not.
         kind.cells(json, now).unwrap_or_default()
     };
+    write_row(&cells, json, include, out);
+}
+
+fn write_row(cells: &[Value], json: &[u8], include: Include, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"cells\":");
     // Writing values to memory cannot fail.
-    let _ = serde_json::to_writer(&mut *out, &cells);
+    let _ = serde_json::to_writer(&mut *out, cells);
     match include {
         Include::Nothing => {}
         Include::Metadata => {

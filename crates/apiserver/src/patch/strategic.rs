@@ -142,6 +142,10 @@ fn merge_value<'a>(
             }
             Some(Value::Object(merge_object(Object::new(), patch, path)?))
         }
+        // There is nothing to merge with, so nobody asks how the list merges.
+        (None, Value::Array(list)) if !list.iter().any(|element| element.get(PATCH).is_some()) => {
+            Some(cleaned_value(change))
+        }
         (old, Value::Array(patch)) => {
             let old = match old {
                 Some(Value::Array(old)) => old,
@@ -167,37 +171,48 @@ fn merge_list<'a>(
     match path.list_kind() {
         ListKind::Replace => Ok(patch.iter().map(cleaned_value).collect()),
         ListKind::Set => {
+            let before = old.clone();
             for element in patch {
                 if !old.contains(element) {
                     old.push(element.clone());
                 }
             }
-            Ok(old)
+            Ok(order::arrange(old, patch, &before, ListKind::Set))
         }
-        ListKind::MergeBy(key) => {
-            for element in patch {
-                let Some(fields) = element.as_object() else {
-                    let lists = [plain(&Value::Array(old)), plain(&Value::Array(patch.to_vec()))];
-                    return Err(Status::bare(format!(
-                        "list element types are not identical: [{}]",
-                        lists.join(" ")
-                    )));
-                };
-                let id = fields.get(key).ok_or_else(|| no_merge_key(element, key))?;
-                let position = old.iter().position(|candidate| candidate.get(key) == Some(id));
-                match (directive(element).as_deref(), position) {
-                    (Some("delete"), Some(position)) => drop(old.remove(position)),
-                    (Some("delete"), None) => {}
-                    (_, Some(position)) => {
-                        let Value::Object(before) = old[position].take() else { continue };
-                        old[position] = Value::Object(merge_object(before, fields, path)?);
-                    }
-                    (_, None) => old.push(Value::Object(merge_object(Object::new(), fields, path)?)),
-                }
-            }
-            Ok(old)
+        ListKind::MergeBy(key) => merge_by(key, old, patch, path),
+    }
+}
+
+/// Elements of the patch meet those of the same key; new ones come before what the patch does not speak of.
+fn merge_by<'a>(
+    key: &'static str,
+    mut old: Vec<Value>,
+    patch: &'a [Value],
+    path: &mut Path<'a>,
+) -> Result<Vec<Value>, Status> {
+    let mut kept = Vec::new();
+    for element in patch {
+        let Some(fields) = element.as_object() else {
+            let lists = [plain(&Value::Array(old)), plain(&Value::Array(patch.to_vec()))];
+            return Err(Status::bare(format!("list element types are not identical: [{}]", lists.join(" "))));
+        };
+        let id = fields.get(key).ok_or_else(|| no_merge_key(element, key))?;
+        match fields.get(PATCH).and_then(Value::as_str) {
+            Some("delete") => old.retain(|candidate| candidate.get(key) != Some(id)),
+            _ => kept.push((id, fields)),
         }
     }
+    let before = old.clone();
+    for (id, fields) in kept {
+        match old.iter().position(|candidate| candidate.get(key) == Some(id)) {
+            Some(position) => {
+                let Value::Object(before) = old[position].take() else { continue };
+                old[position] = Value::Object(merge_object(before, fields, path)?);
+            }
+            None => old.push(Value::Object(merge_object(Object::new(), fields, path)?)),
+        }
+    }
+    Ok(order::arrange(old, patch, &before, ListKind::MergeBy(key)))
 }
 
 fn delete_primitives(object: &mut Object, field: &str, unwanted: &Value) {

@@ -14,6 +14,7 @@ use super::view::ViewKey;
 use crate::custom::CustomKind;
 use crate::field::Invalid;
 use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
+use crate::output::without_record;
 use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
 
@@ -255,11 +256,11 @@ impl<R: Rules> Kind for Erased<R> {
     }
 
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {
-        Ok(R::cells(&parsed(json)?, now))
+        Ok(R::cells(&parsed(&without_record(json))?, now))
     }
 
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String> {
-        let labels = R::field_labels(&parsed(json)?);
+        let labels = R::field_labels(&parsed(&without_record(json))?);
         Ok(labels.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 

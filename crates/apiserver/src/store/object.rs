@@ -107,7 +107,7 @@ impl Stored {
         }
         let seen = json(&read(self.value())).unwrap_or_default();
         // Mostly a view changes nothing: then the bytes are shared.
-        let json = if seen == self.json { self.json.clone() } else { seen.into() };
+        let json = if seen == self.json { self.json.clone() } else { Bytes::copy_from_slice(&seen) };
         let seen = Arc::new(Self::new(self.key.clone(), self.version, json));
         *lock() = Some((view.clone(), seen.clone()));
         seen
@@ -195,12 +195,14 @@ pub struct Event {
 /// This is the only place that sets a resourceVersion.
 pub fn encode(kind: EventKind, mut value: Value, version: u64) -> Result<(Bytes, Bytes), String> {
     value["metadata"]["resourceVersion"] = version.to_string().into();
-    let mut line = opening(kind.word());
+    let mut line = Vec::with_capacity(4096);
+    line.extend_from_slice(&opening(kind.word()));
     let start = line.len();
     write(&value, &mut line).map_err(|error| error.to_string())?;
     let end = line.len();
     line.extend_from_slice(CLOSING);
-    let frame = Bytes::from(line);
+    // It lives long: no room behind its end.
+    let frame = Bytes::copy_from_slice(&line);
     Ok((frame.slice(start..end), frame))
 }
 

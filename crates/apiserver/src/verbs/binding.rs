@@ -41,7 +41,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     // The whole pod is written, so its status counts as part of the change.
     // Nobody owns an assignment.
     let make = |old: &Value| assigned(old, node, &binding, &now);
-    change_tracked(core, call, Part::Binding, None, Tracking::Done, make).await?;
+    change_tracked(core, call, Part::Binding, Tracking::Done, make).await?;
     let status = Status::new(StatusCode::CREATED, "", "");
     Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
 }

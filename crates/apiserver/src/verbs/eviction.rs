@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::update::change;
 use super::{Actor, Call, Outcome, Reply, delete, input, other};
-use crate::admission::Lister;
+use crate::admission::{AdmissionRequest, Lister, Operation};
 use crate::core::Core;
 use crate::http::query::Query;
 use crate::metadata;
 use crate::registry::{KindInfo, Part};
 use crate::status::{Cause, Resource, Status};
 
+const KIND: &str = "Eviction";
 const GROUP: &str = "policy";
 const BUDGETS: &str = "poddisruptionbudgets";
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -40,10 +41,24 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     if body["apiVersion"] == "policy/v1beta1" {
         body["apiVersion"] = "policy/v1".into();
     }
-    let eviction = other::decode(call, body, "policy/v1", "Eviction")?.object;
+    let mut eviction = other::decode(call, body, "policy/v1", KIND)?.object;
+    let request = AdmissionRequest {
+        operation: Operation::Create,
+        group: "",
+        plural: "pods",
+        kind: KIND,
+        subresource: "eviction",
+        namespace: call.namespace.as_deref().unwrap_or_default(),
+        name: call.name(),
+        old: None,
+        user: &call.user,
+        now: core.clock.now(),
+    };
+    core.admit(&request, &mut eviction)?;
     if metadata::name(&eviction) != call.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
+    core.validate(&request, &eviction)?;
     let mut eviction = Eviction { core, call, options: eviction["deleteOptions"].clone(), insists: true };
     if eviction.options.is_null() {
         eviction.options = json!({});
@@ -109,7 +124,7 @@ impl Eviction<'_> {
         if !self.dry_run() {
             let now = self.core.clock.now();
             let wanted = options["preconditions"].clone();
-            let told = change(self.core, self.call, Part::Status, None, |pod| {
+            let told = change(self.core, self.call, Part::Status, |pod| {
                 matches(&wanted, pod)?;
                 Ok(targeted(pod, now))
             })
@@ -158,8 +173,7 @@ impl Eviction<'_> {
             user_agent: self.call.user_agent.clone(),
             closing: self.call.closing.clone(),
         };
-        change(self.core, &call, Part::Status, None, |budget| decrement(budget, self.call.name(), now))
-            .await?;
+        change(self.core, &call, Part::Status, |budget| decrement(budget, self.call.name(), now)).await?;
         Ok(Leave::Granted)
     }
 }

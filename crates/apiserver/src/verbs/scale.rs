@@ -7,13 +7,13 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::input::{self, Input};
+use super::precondition::check_uid;
 use super::update::change;
 use super::{Call, Outcome, Reply, list, other};
 use crate::core::Core;
 use crate::field::Invalid;
 use crate::kinds::check;
 use crate::kinds::check::selectors;
-use crate::metadata;
 use crate::patch;
 use crate::registry::{Part, Scale, Text};
 use crate::status::Status;
@@ -25,7 +25,7 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply
     let Some(paths) = &call.info().scale else { return Err(Status::no_such_resource()) };
     match *method {
         Method::GET => {
-            if let Some(version) = list::wanted_version(call)? {
+            if let Some(version) = list::version_of_one(call)? {
                 list::wait_for(core, version).await?;
             }
             let object = core.store.get(&call.info().table, &call.key()).ok_or_else(|| call.not_found())?;
@@ -42,13 +42,9 @@ async fn replace(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Statu
     // Upstream first looks for the name, whatever else is wrong.
     input::check_place(call, &body)?;
     let Input { object: scale, warnings } = other::decode(call, body, API_VERSION, KIND)?;
-    let version = metadata::version(&scale)?;
-    let json = change(core, call, Part::Main, version, |old| {
-        let (own, found) = (metadata::text(&scale, "uid"), metadata::text(old, "uid"));
-        if !own.is_empty() && own != found {
-            let why = format!("Precondition failed: UID in precondition: {own}, UID in object meta: {found}");
-            return Err(Status::conflict(call.info().resource(), call.name(), &why));
-        }
+    let json = change(core, call, Part::Main, |old| {
+        check_uid(call, &scale, old)?;
+        input::check_version(call, &scale, old)?;
         scaled(call, paths, old, &scale)
     })
     .await?;
@@ -58,13 +54,10 @@ async fn replace(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Statu
 async fn patched(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Status> {
     let patch = patch::read(&call.content_type, &call.body)?.patch;
     let mut warnings = Vec::new();
-    let json = change(core, call, Part::Main, None, |old| {
+    let json = change(core, call, Part::Main, |old| {
         let patched = patch.apply(&scale_of(paths, old))?;
         let scale = other::decode(call, patched, API_VERSION, KIND)?;
-        let wanted = metadata::version(&scale.object)?;
-        if wanted.is_some() && wanted != metadata::version(old)? {
-            return Err(Status::modified(call.info().resource(), call.name()));
-        }
+        input::check_version(call, &scale.object, old)?;
         warnings = scale.warnings;
         scaled(call, paths, old, &scale.object)
     })

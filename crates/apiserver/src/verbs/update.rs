@@ -9,10 +9,12 @@ use serde_json::Value;
 use super::create::create;
 use super::input::{self, Input};
 use super::options::{self, Verb};
+use super::precondition::check_uid;
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::Invalid;
+use crate::kinds::warnings;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
@@ -33,45 +35,57 @@ pub enum Tracking {
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
-    let Input { mut object, warnings } = input::body(call)?;
+    let Input { object, mut warnings } = input::body(call)?;
+    let (code, json, more) =
+        put(core, call, part, object).await.map_err(|status| status.warned(&warnings))?;
+    warnings.extend(more);
+    Ok(Reply::object(code, json, warnings))
+}
+
+/// Replaces what is there, or creates what may come about this way. The answer says what to warn of.
+async fn put(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    mut object: Value,
+) -> Result<(StatusCode, Bytes, Vec<String>), Status> {
     input::place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
     if missing && info.create_on_update && part == Part::Main {
+        check_uid(call, &object, &Value::Null)?;
         call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
+        let warnings = warnings::of(info.resource(), &object);
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
-        return Ok(Reply::object(StatusCode::CREATED, json, warnings));
+        return Ok((StatusCode::CREATED, json, warnings));
     }
-    let version = metadata::version(&object)?;
-    if version.is_none() && !info.unconditional_update && !missing {
-        // Upstream calls the kind by its plural here.
-        let why = Invalid::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
-    }
-    let json = change(core, call, part, version, |old| {
-        let (own, found) = (metadata::text(&object, "uid"), metadata::text(old, "uid"));
-        if !own.is_empty() && own != found {
-            let why = format!("Precondition failed: UID in precondition: {own}, UID in object meta: {found}");
-            return Err(Status::conflict(info.resource(), call.name(), &why));
+    let mut warnings = Vec::new();
+    let json = change(core, call, part, |old| {
+        check_uid(call, &object, old)?;
+        if metadata::version(&object)?.is_none() && !info.unconditional_update {
+            // Upstream calls the kind by its plural here.
+            let why = Invalid::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
         }
+        input::check_version(call, &object, old)?;
+        warnings = warnings::of_update(info.resource(), part, old, &object);
         Ok(object.clone())
     })
     .await?;
-    Ok(Reply::object(StatusCode::OK, json, warnings))
+    Ok((StatusCode::OK, json, warnings))
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.
 ///
-/// `version` is the one the client insists on. `make` turns what is stored into what is wanted.
+/// `make` turns what is stored into what is wanted.
 pub async fn change(
     core: &Core,
     call: &Call,
     part: Part,
-    version: Option<u64>,
     make: impl FnMut(&Value) -> Result<Value, Status>,
 ) -> Result<Bytes, Status> {
-    change_tracked(core, call, part, version, Tracking::Compare, make).await
+    change_tracked(core, call, part, Tracking::Compare, make).await
 }
 
 /// The same, where what is wanted may bring the record of its fields along.
@@ -79,17 +93,12 @@ pub async fn change_tracked(
     core: &Core,
     call: &Call,
     part: Part,
-    version: Option<u64>,
     tracking: Tracking,
     mut make: impl FnMut(&Value) -> Result<Value, Status>,
 ) -> Result<Bytes, Status> {
     let (info, actor) = (call.info(), Actor::of(call)?);
-    let modified = || Status::modified(info.resource(), call.name());
     for _ in 0..ATTEMPTS_MAX {
         let current = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
-        if version.is_some_and(|wanted| wanted != current.version) {
-            return Err(modified());
-        }
         let mut old = current.value();
         let mut new = make(&old)?;
         let sent = ownership::detach(&mut new);
@@ -131,7 +140,7 @@ pub async fn change_tracked(
             Err(WriteError::Unavailable(why)) => return Err(Status::store(why)),
         }
     }
-    Err(modified())
+    Err(Status::modified(info.resource(), call.name()))
 }
 
 /// Nothing holds the object any more: it is being deleted, its time is up, no finalizer is left.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
+use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{self, RealConfig};
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +37,12 @@ pub struct KubeApiserver {
     /// Keep objects in memory only: everything is gone when the process ends
     #[arg(long)]
     memory: bool,
+    /// Admission plugins to turn on: those that this server has are on anyway
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to turn off, e.g. ServiceAccount where nobody makes the accounts of namespaces
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
@@ -47,13 +54,15 @@ pub struct KubeApiserver {
 impl KubeApiserver {
     pub async fn run(self) -> Result<ExitCode> {
         crate::logging::start("info");
+        let plugins = Plugins::chosen(&self.enable_admission_plugins, &self.disable_admission_plugins)?;
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
-        let listener = bind(SocketAddr::new(self.bind_address, self.secure_port)).await?;
+        let address = SocketAddr::new(self.bind_address, self.secure_port);
+        let listener = bind(address, "--secure-port or --bind-address").await?;
         let dir = self.data_dir.join("store");
         let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
         let address = listener.local_addr().context("read the API server's address")?;
         let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
-        let server = server(store, &host, settings).await?;
+        let server = server(store, &host, settings, &plugins).await?;
         server.set_node_proxy(self.kubelets.proxy(&host)?);
 
         let stop = CancellationToken::new();

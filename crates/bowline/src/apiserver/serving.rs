@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use bowline_apiserver::auth::Settings;
+use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_apiserver::{Registry, Server, Store, certs::Authority, kinds, kubeconfig, tls};
 use bowline_host::Host;
 use tokio::net::TcpListener;
@@ -24,11 +25,11 @@ pub async fn open(place: Place) -> Result<Store> {
     }
 }
 
-/// A server with every kind and every admission plugin, and the objects that every cluster starts with.
-pub async fn server(store: Store, host: &Host, settings: Settings) -> Result<Server> {
+/// A server with every kind and these admission plugins, and the objects that every cluster starts with.
+pub async fn server(store: Store, host: &Host, settings: Settings, plugins: &Plugins) -> Result<Server> {
     let mut registry = Registry::new();
     kinds::register::register(&mut registry);
-    kinds::register::register_admission(&mut registry);
+    kinds::register::register_admission_of(&mut registry, plugins);
     let (clock, random) = (host.clock.clone(), host.random.clone());
     let server = Server::guarded(store, registry, clock, random, settings);
     server.read_process_through(host.disk.clone());

@@ -24,15 +24,17 @@ pub fn check(host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// Binds the API server's address.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
+/// Binds the API server's address, which `flags` chose.
+pub async fn bind(address: SocketAddr, flags: &str) -> Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
             bail!(
-                "{address} is already in use: another API server may be running. Choose another with --listen"
+                "{address} is already in use: another API server may be running. Choose another with {flags}"
             )
         }
-        Err(error) => Err(error).with_context(|| format!("listen on {address}")),
+        Err(error) => {
+            Err(error).with_context(|| format!("listen on {address} (choose another with {flags})"))
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
@@ -36,12 +37,12 @@ impl Running {
         doors.shim.clone_from(&config.shim);
         let host = real::host(doors).context("open this machine")?;
         preflight::check(&host)?;
-        let listener = preflight::bind(config.listen).await?;
+        let listener = preflight::bind(config.listen, "--listen").await?;
 
         let address = listener.local_addr().context("read the API server's address")?;
         let store = config.keeping.open(Some(&config.store()), &host).await?;
         let settings = apiserver::access::defaults(&config.data_dir, address)?;
-        let server = apiserver::server(store, &host, settings).await?;
+        let server = apiserver::server(store, &host, settings, &Plugins::default()).await?;
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
         let server_stop = CancellationToken::new();

@@ -114,6 +114,19 @@ impl FakeHost {
         self.world().faults.entry(operation.into()).or_default().push_back(errno);
     }
 
+    /// Makes the call after the next `passing` ones of an operation fail with an errno and do nothing.
+    pub fn fail_later(&self, operation: &str, passing: usize, errno: i32) {
+        let mut world = self.world();
+        let planned = world.faults.entry(operation.into()).or_default();
+        planned.extend(std::iter::repeat_n(0, passing));
+        planned.push_back(errno);
+    }
+
+    /// Forgets every planned failure.
+    pub fn fail_no_more(&self) {
+        self.world().faults.clear();
+    }
+
     /// Operations with a planned failure that has not come to pass. A name that no operation has stays here for
     /// ever, so a test that asks can neither misspell one nor plan what nothing checks.
     pub fn planned(&self) -> Vec<String> {

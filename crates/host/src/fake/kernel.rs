@@ -57,6 +57,25 @@ impl World {
         Ok(())
     }
 
+    fn mount_memory(&mut self, target: &Path, size: Option<u64>) -> Result<()> {
+        let what = format!("mount tmpfs `tmpfs` at `{}`", target.display());
+        let io = |e: std::io::Error| KernelError::io(&what, &e);
+        let target = self.tree.follow(target).map_err(io)?;
+        match self.tree.node(&self.tree.place(&target).map_err(io)?) {
+            Some(Node::Dir) => {}
+            Some(_) => return Err(KernelError::errno(what, Errno::ENOTDIR as i32)),
+            None => return Err(KernelError::errno(what, Errno::ENOENT as i32)),
+        }
+        let number = self.tree.new_ino();
+        let fs = FsId::Memory(number);
+        self.tree.systems.insert(fs, [(PathBuf::from("/"), Node::Dir)].into());
+        let size = size.map(|bytes| format!("size={bytes}"));
+        let options: Vec<&str> = std::iter::once("rw").chain(size.as_deref()).collect();
+        let mount = mount(&format!("0:{number}"), "/", &target, &options, "tmpfs", "tmpfs");
+        self.tree.table.push(Entry { fs, mount });
+        Ok(())
+    }
+
     fn bind(&mut self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
         let what = format!("bind `{}` to `{}`", source.display(), target.display());
         let io = |e: std::io::Error| KernelError::io(&what, &e);
@@ -105,6 +124,12 @@ impl Kernel for FakeHost {
         world.mount(device, target, fs_type, options)
     }
 
+    async fn mount_memory(&self, target: &Path, size: Option<u64>) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("mount_memory")?;
+        world.mount_memory(target, size)
+    }
+
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
         let mut world = self.world();
         world.check_kernel("bind")?;
@@ -115,7 +140,10 @@ impl Kernel for FakeHost {
         let mut world = self.world();
         world.check_kernel("unmount")?;
         match world.tree.table.pop(target) {
-            Ok(()) | Err(Errno::EINVAL) => Ok(()),
+            Ok(()) | Err(Errno::EINVAL) => {
+                world.tree.drop_unmounted_memory();
+                Ok(())
+            }
             Err(errno) => Err(KernelError::errno(format!("unmount `{}`", target.display()), errno as i32)),
         }
     }

@@ -28,6 +28,8 @@ pub(super) enum FsId {
     Dev,
     /// The filesystem inside an image file.
     Image(Ino),
+    /// A filesystem in memory, gone with its last mount.
+    Memory(Ino),
 }
 
 #[derive(Debug, Clone)]
@@ -287,5 +289,15 @@ impl Tree {
         self.table = Table::default();
         self.frozen.clear();
         self.systems.insert(FsId::Dev, [(PathBuf::from("/"), Node::Dir)].into());
+        self.drop_unmounted_memory();
+    }
+
+    /// What was in memory and is mounted nowhere any more is gone.
+    pub fn drop_unmounted_memory(&mut self) {
+        let Self { systems, table, groups, owners, .. } = self;
+        let gone = |fs: &FsId| matches!(fs, FsId::Memory(_)) && !table.shows(*fs);
+        systems.retain(|fs, _| !gone(fs));
+        groups.retain(|(fs, _), _| !gone(fs));
+        owners.retain(|(fs, _), _| !gone(fs));
     }
 }

@@ -34,6 +34,11 @@ impl Kernel for RealKernel {
         blocking_kernel(move || mounts::mount(&device, &target, &fs_type, &options)).await
     }
 
+    async fn mount_memory(&self, target: &Path, size: Option<u64>) -> Result<()> {
+        let target = target.to_path_buf();
+        blocking_kernel(move || mounts::mount_memory(&target, size)).await
+    }
+
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
         let (source, target) = (source.to_path_buf(), target.to_path_buf());
         blocking_kernel(move || mounts::bind(&source, &target, read_only)).await

@@ -71,6 +71,22 @@ pub(super) fn mount(device: &Path, target: &Path, fs_type: &str, options: &[Stri
         .map_err(|errno| KernelError::errno(what(), errno.raw_os_error()))
 }
 
+/// The kernel's name of its filesystem in memory.
+const MEMORY: &str = "tmpfs";
+/// Kernels before 6.4, and those inside a user namespace, do not know it.
+const NO_SWAP: &str = "noswap";
+
+pub(super) fn mount_memory(target: &Path, size: Option<u64>) -> Result<()> {
+    let size: Vec<String> = size.map(|bytes| format!("size={bytes}")).into_iter().collect();
+    let unswapped = [size.as_slice(), &[NO_SWAP.to_owned()]].concat();
+    match mount(Path::new(MEMORY), target, MEMORY, &unswapped) {
+        Err(error) if error.errno == Some(Errno::INVAL.raw_os_error()) => {
+            mount(Path::new(MEMORY), target, MEMORY, &size)
+        }
+        result => result,
+    }
+}
+
 /// Mounts a filesystem where nobody sees it and takes it off again, so that its log is replayed. A crash takes it
 /// off, too.
 pub(super) fn mount_unseen(device: &Path, fs_type: &str) -> Result<()> {

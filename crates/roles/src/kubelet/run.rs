@@ -10,6 +10,7 @@ use tokio::sync::{Notify, oneshot};
 use super::server::{self, Serving};
 use super::tenants::Tenants;
 use crate::crew::Crew;
+use crate::localvolumes::{self, Local};
 use crate::nodestatus::{self, InUse, Switch};
 use crate::pluginmanager::{self, Drivers};
 use crate::pods;
@@ -54,6 +55,7 @@ pub struct Kubelet {
     switch: Switch,
     tenants: Tenants,
     mounts: Mounts,
+    local: Local,
     changed: Arc<Notify>,
 }
 
@@ -84,10 +86,18 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
         in_use,
         tenants: tenants.clone(),
     };
+    let own = localvolumes::Settings {
+        node_name: node_name.clone(),
+        kubelet_dir: config.kubelet_dir.clone(),
+        tenants: tenants.clone(),
+    };
+    let (view, shown_local) = oneshot::channel();
+    let with = ports.clone();
+    crew.run(async move { localvolumes::run(with, own, move |local| drop(view.send(local))).await });
     let (view, shown) = oneshot::channel();
     let with = ports.clone();
     crew.run(async move { volumemanager::run(with, settings, move |mounts| drop(view.send(mounts))).await });
-    let Ok(mounts) = shown.await else {
+    let (Ok(mounts), Ok(local)) = (shown.await, shown_local.await) else {
         return Err(RunError::Refused("the volume manager ended while starting".into()));
     };
 
@@ -105,12 +115,14 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     tenants.on_change(move |_| wake.notify_one());
     let wake = changed.clone();
     mounts.on_change(move |_| wake.notify_one());
-    let (view, inside) = (mounts.clone(), tenants.clone());
+    let wake = changed.clone();
+    local.on_change(move |_| wake.notify_one());
+    let (claimed, own, inside) = (mounts.clone(), local.clone(), tenants.clone());
     let (show, shown) = oneshot::channel();
     let with = ports.clone();
-    crew.run(
-        async move { pods::run(with, pod_config, view, inside, move |pods| drop(show.send(pods))).await },
-    );
+    crew.run(async move {
+        pods::run(with, pod_config, claimed, own, inside, move |pods| drop(show.send(pods))).await
+    });
     if let Some(server) = server {
         crew.run(async move {
             match shown.await {
@@ -120,7 +132,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
             }
         });
     }
-    Ok(Kubelet { switch, tenants, mounts, changed })
+    Ok(Kubelet { switch, tenants, mounts, local, changed })
 }
 
 impl Kubelet {
@@ -130,7 +142,7 @@ impl Kubelet {
         self.switch.turn_off();
         self.tenants.evict();
         let clean = async {
-            while !self.tenants.all().is_empty() || self.mounts.any_left() {
+            while !self.tenants.all().is_empty() || self.mounts.any_left() || self.local.any_mounted() {
                 self.changed.notified().await;
             }
         };

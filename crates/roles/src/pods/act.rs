@@ -15,10 +15,9 @@ use super::runtime::Runtime;
 use super::spec;
 use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGTERM, State, Step, Why};
 use crate::kubelet::{Alarms, Tenants};
+use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
-/// Anybody may write into an emptyDir.
-const EMPTY_DIR_MODE: u32 = 0o777;
 const LOG_DIR_MODE: u32 = 0o755;
 /// What the status shows for a container of which nothing is known any more.
 const LOST_CODE: i32 = 137;
@@ -32,6 +31,7 @@ pub struct Pods {
     pub config: Arc<Config>,
     pub pods: Cache<Pod>,
     pub mounts: Mounts,
+    pub local: Local,
     pub tenants: Tenants,
     pub runtime: Runtime,
     pub queue: Queue<String>,
@@ -78,7 +78,6 @@ impl Keyed for Pods {
         match action {
             Action::Enter => self.tenants.enter(uid),
             Action::Leave => self.tenants.leave(uid),
-            Action::MakeEmptyDir(name) => return self.make_empty_dir(uid, &name).await,
             Action::Start { container, number, spec } => {
                 return self.start(&seen, &container, number, &spec).await;
             }
@@ -141,14 +140,6 @@ impl Pods {
             Ok(())
         };
         removed.await.map_err(|e: io::Error| EffectError::unknown(format!("remove `{}`: {e}", log.display())))
-    }
-
-    async fn make_empty_dir(&self, uid: &str, name: &str) -> Result<(), EffectError> {
-        let path = spec::empty_dirs(&self.config, uid).join(name);
-        let made = self.ports.host.disk.create_dir_all(&path, EMPTY_DIR_MODE);
-        self.on_disk("mkdir", &path, made).await?;
-        self.runtime.update(uid, |memory| memory.empty_dirs.insert(name.to_owned()));
-        Ok(())
     }
 
     async fn start(

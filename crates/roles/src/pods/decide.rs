@@ -35,10 +35,6 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
     if !seen.inside {
         return Step::Do(Action::Enter);
     }
-    let missing = spec::wanted_empty_dirs(pod).into_iter().find(|name| !seen.empty_dirs.contains(*name));
-    if let Some(name) = missing {
-        return Step::Do(Action::MakeEmptyDir(name.to_owned()));
-    }
     let next = next_start(seen, pod);
     if let Some(Ok(action)) = next {
         return Step::Do(action);
@@ -59,7 +55,7 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
 
 /// `None` when every container runs or has ended for good.
 fn next_start(seen: &Observed, pod: &Pod) -> Option<Result<Action, Why>> {
-    if let Some(problem) = spec::containers(pod).find_map(|c| spec::problem(pod, c)) {
+    if let Some(problem) = pod::containers(pod).find_map(|c| spec::problem(pod, c)) {
         return Some(Err(Why::Unsupported(problem.message)));
     }
     let volumes = match &seen.volumes {

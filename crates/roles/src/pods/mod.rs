@@ -1,6 +1,7 @@
 //! Upstream: the kubelet's pod workers, container runtime manager and status manager.
 //!
-//! Watches the Pods that are bound to this node, and through [`Mounts`](crate::volumemanager::Mounts) their volumes.
+//! Watches the Pods that are bound to this node, and through [`Mounts`](crate::volumemanager::Mounts) and
+//! [`Local`](crate::localvolumes::Local) their volumes.
 //! Starts, signals and removes containers through `host.containers`; writes `pods/status` and, at the very end, the
 //! DELETE that takes the Pod out of the API. Its word to the volume manager is [`Tenants`](crate::kubelet::Tenants).
 //!
@@ -9,7 +10,7 @@
 //! before all volumes of its pod are mounted; a Pod stays in the API until its volumes are unmounted.
 //!
 //! Differs from upstream: nothing is polled; only the built-in image `host` runs; probes, lifecycle hooks, sidecar
-//! and ephemeral containers, subPath, and volumes other than claims and emptyDir are refused or not looked at yet.
+//! and ephemeral containers, subPath, and volumes of other plugins are refused or not looked at yet.
 
 mod act;
 mod decide;

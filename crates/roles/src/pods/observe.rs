@@ -18,7 +18,7 @@ impl Pods {
         }
         let now = self.ports.host.clock.now();
         let volumes = match &pod {
-            Some(pod) => self.mounts.ready(pod),
+            Some(pod) => self.local.with(pod, self.mounts.ready(pod)),
             None => PodVolumes::Ready(BTreeMap::new()),
         };
         let problem = matches!(&volumes, PodVolumes::Waiting { problems, .. } if !problems.is_empty());
@@ -36,10 +36,9 @@ impl Pods {
             volumes,
             problem_since: memory.problem_since,
             told: memory.told,
-            left: self.mounts.left(uid),
+            left: self.mounts.left(uid) || self.local.left(uid),
             inside: self.tenants.inside(uid),
             evicting: self.tenants.evicting(),
-            empty_dirs: memory.empty_dirs,
             directory: memory.directory,
         })
     }

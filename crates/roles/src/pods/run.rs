@@ -14,6 +14,7 @@ use super::runtime::{self, Runtime};
 use super::world::{Config, State};
 use crate::indexes;
 use crate::kubelet::{Alarms, Tenants};
+use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
 /// Pods worked on at the same time.
@@ -24,6 +25,7 @@ pub async fn run(
     ports: Ports,
     config: Config,
     mounts: Mounts,
+    local: Local,
     tenants: Tenants,
     ready: impl FnOnce(Inspector),
 ) -> Result<(), RunError> {
@@ -41,6 +43,7 @@ pub async fn run(
         told: Arc::default(),
         ports: ports.clone(),
         mounts,
+        local,
         tenants,
     };
     cache.synced().await;
@@ -57,6 +60,8 @@ pub async fn run(
             wake.add(uid.to_owned());
         }
     });
+    let wake = queue.clone();
+    pods.local.on_change(move |uid| wake.add(uid.to_owned()));
     let (wake, runtime) = (queue.clone(), pods.runtime.clone());
     pods.tenants.on_change(move |uid| {
         if uid.is_empty() {

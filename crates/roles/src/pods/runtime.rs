@@ -1,6 +1,6 @@
 //! What this process knows about the containers and directories of pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ const CALM: Duration = Duration::from_secs(600);
 pub struct PodMemory {
     pub attempts: BTreeMap<String, Vec<Attempt>>,
     pub crashes: BTreeMap<String, u32>,
-    pub empty_dirs: BTreeSet<String>,
     pub directory: bool,
     pub problem_since: Option<Timestamp>,
     pub told: Option<String>,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_api::build::HOST_IMAGE;
-use bowline_api::{Container, Meta, Pod, keys, pod};
+use bowline_api::{Container, Meta, Pod, downward, pod};
 use k8s_openapi::api::core::v1::{EnvVar, ObjectFieldSelector, Volume};
 
 use super::world::{Binding, Config, ContainerSpec, Observed, VolumeAt};
+use crate::localvolumes;
 
 /// As container runtimes set it when the image says nothing.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -27,32 +28,12 @@ fn config(message: String) -> Problem {
     Problem { reason: "CreateContainerConfigError", message }
 }
 
-/// Where a pod's emptyDir volumes are.
-pub fn empty_dirs(config: &Config, uid: &str) -> PathBuf {
-    config.kubelet_dir.join("pods").join(uid).join("volumes").join(keys::EMPTY_DIR_PLUGIN_ESCAPED)
-}
-
-/// emptyDir volumes that some container mounts.
-pub fn wanted_empty_dirs(pod: &Pod) -> Vec<&str> {
-    let used = |volume: &&Volume| containers(pod).any(|c| mounts(c).any(|name| name == volume.name));
-    let empty = pod::volumes(pod).iter().filter(|v| v.empty_dir.is_some());
-    empty.filter(used).map(|v| v.name.as_str()).collect()
-}
-
-pub fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    init_containers(pod).iter().chain(app_containers(pod))
-}
-
 pub fn init_containers(pod: &Pod) -> &[Container] {
     pod.spec.as_ref().and_then(|s| s.init_containers.as_deref()).unwrap_or_default()
 }
 
 pub fn app_containers(pod: &Pod) -> &[Container] {
     pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default()
-}
-
-fn mounts(container: &Container) -> impl Iterator<Item = &str> {
-    container.volume_mounts.iter().flatten().map(|m| m.name.as_str())
 }
 
 /// What of a container cannot be done here; nobody can wait that away.
@@ -77,14 +58,19 @@ pub fn problem(pod: &Pod, container: &Container) -> Option<Problem> {
     if let Some(mount) = mounted.clone().find(|m| m.sub_path.is_some() || m.sub_path_expr.is_some()) {
         return Some(config(format!("subPath of volumeMount {:?} is not supported here yet", mount.name)));
     }
-    let supported =
-        |v: &Volume| v.persistent_volume_claim.is_some() || v.ephemeral.is_some() || v.empty_dir.is_some();
-    let wrong = mounted.filter_map(|m| pod::volumes(pod).iter().find(|v| v.name == m.name));
-    if let Some(volume) = wrong.into_iter().find(|v| !supported(v)) {
-        let message = format!("volume {:?}: only claims and emptyDir can be mounted here yet", volume.name);
+    let mut volumes = mounted.filter_map(|m| pod::volumes(pod).iter().find(|v| v.name == m.name));
+    if let Some(message) = volumes.find_map(unsupported) {
         return Some(config(message));
     }
     environment(pod, container, "").err()
+}
+
+fn unsupported(volume: &Volume) -> Option<String> {
+    let claimed = volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
+    localvolumes::problem(volume).or_else(|| {
+        let message = format!("volume {:?}: its plugin is not supported here yet", volume.name);
+        (!claimed && !localvolumes::makes(volume)).then_some(message)
+    })
 }
 
 /// Everything that the host needs to start this attempt of a container.
@@ -101,8 +87,7 @@ pub fn build(
         words.iter().flatten().map(|word| expand(word, &env)).collect()
     };
     let argv = [expanded(&container.command), expanded(&container.args)].concat();
-    let (mounts, devices) =
-        (mount_bindings(seen, pod, container, volumes)?, device_bindings(container, volumes)?);
+    let (mounts, devices) = (mount_bindings(container, volumes)?, device_bindings(container, volumes)?);
     let log = log(&seen.config, pod, &container.name, number);
     Ok(ContainerSpec {
         id: seen.id(&container.name, number),
@@ -128,20 +113,16 @@ fn hostname(pod: &Pod) -> &str {
 }
 
 fn mount_bindings(
-    seen: &Observed,
-    pod: &Pod,
     container: &Container,
     volumes: &BTreeMap<String, VolumeAt>,
 ) -> Result<Vec<Binding>, Problem> {
     let mut bindings = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
-        let empty = pod::volumes(pod).iter().any(|v| v.name == mount.name && v.empty_dir.is_some());
-        let (source, read_only) = match volumes.get(&mount.name) {
-            Some(at) => (at.path.clone(), at.read_only),
-            None if empty => (empty_dirs(&seen.config, &seen.uid).join(&mount.name), false),
-            None => return Err(config(format!("volume {:?} is not mounted", mount.name))),
+        let Some(at) = volumes.get(&mount.name) else {
+            return Err(config(format!("volume {:?} is not mounted", mount.name)));
         };
-        let read_only = read_only || mount.read_only.unwrap_or(false);
+        let read_only = at.read_only || mount.read_only.unwrap_or(false);
+        let source = at.path.clone();
         bindings.push(Binding { source, target: absolute(&mount.mount_path), read_only });
     }
     // Parents before what is mounted inside them.
@@ -194,19 +175,10 @@ fn value(pod: &Pod, variable: &EnvVar, env: &[(String, String)]) -> Result<Strin
 
 fn field_value(pod: &Pod, field: &ObjectFieldSelector) -> Result<String, Problem> {
     let spec = pod.spec.as_ref();
-    let keyed = |prefix: &str| {
-        field.field_path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix("['")?.strip_suffix("']"))
-    };
-    if let Some(key) = keyed("metadata.labels") {
-        return Ok(pod.label(key).unwrap_or_default().to_owned());
-    }
-    if let Some(key) = keyed("metadata.annotations") {
-        return Ok(pod.annotation(key).unwrap_or_default().to_owned());
+    if let Some(value) = downward::metadata_field(pod, &field.field_path) {
+        return Ok(value);
     }
     Ok(match field.field_path.as_str() {
-        "metadata.name" => pod.name().to_owned(),
-        "metadata.namespace" => pod.namespace().to_owned(),
-        "metadata.uid" => pod.uid().to_owned(),
         "spec.nodeName" => pod::node_name(pod).to_owned(),
         "spec.serviceAccountName" => spec.and_then(|s| s.service_account_name.clone()).unwrap_or_default(),
         "status.podIP" | "status.hostIP" | "status.podIPs" | "status.hostIPs" => POD_IP.to_owned(),

@@ -1,6 +1,6 @@
 //! What is seen of one pod, and what is done about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,13 +62,12 @@ pub struct Observed {
     pub problem_since: Option<Timestamp>,
     /// The last problem that the pod was told of.
     pub told: Option<String>,
-    /// Something of it is mounted, or may be.
+    /// Some volume of it is here, or may be.
     pub left: bool,
     /// It has entered: its volumes are kept for it.
     pub inside: bool,
     /// The node agent stops, and everything with it.
     pub evicting: bool,
-    pub empty_dirs: BTreeSet<String>,
     /// Its directory may exist.
     pub directory: bool,
 }
@@ -87,7 +86,6 @@ impl Observed {
 pub enum Action {
     /// Its volumes are kept for it from now on.
     Enter,
-    MakeEmptyDir(String),
     Start {
         container: String,
         number: u32,

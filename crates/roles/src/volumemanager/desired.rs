@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bowline_api::{Container, Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
 
 use super::world::Mode;
 
@@ -30,16 +30,11 @@ pub struct Claimed {
     pub device: bool,
 }
 
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let spec = pod.spec.as_ref();
-    let init = spec.and_then(|s| s.init_containers.as_deref()).unwrap_or_default();
-    init.iter().chain(spec.map(|s| s.containers.as_slice()).unwrap_or_default())
-}
-
 /// Names of volumes that containers mount, and of those they open as devices.
 fn used(pod: &Pod) -> (BTreeSet<&str>, BTreeSet<&str>) {
-    let mounts = containers(pod).flat_map(|c| c.volume_mounts.iter().flatten()).map(|m| m.name.as_str());
-    let devices = containers(pod).flat_map(|c| c.volume_devices.iter().flatten()).map(|d| d.name.as_str());
+    let mounts = pod::containers(pod).flat_map(|c| c.volume_mounts.iter().flatten()).map(|m| m.name.as_str());
+    let devices =
+        pod::containers(pod).flat_map(|c| c.volume_devices.iter().flatten()).map(|d| d.name.as_str());
     (mounts.collect(), devices.collect())
 }
 

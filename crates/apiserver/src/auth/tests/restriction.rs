@@ -103,6 +103,26 @@ async fn its_own_pods() {
 }
 
 #[tokio::test]
+async fn evictions_of_its_own_pods() {
+    let server = with_pods().await;
+    let eviction =
+        |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+    let path = |name: &str| format!("{PODS}/{name}/eviction");
+    let why = r#"pods "on-n2" is forbidden: node n1 can only evict pods with spec.nodeName set to itself"#;
+    refused(&server, Method::POST, &path("on-n2"), eviction("on-n2"), why).await;
+    // Whose pod it is counts before what the body says.
+    refused(&server, Method::POST, &path("on-n2"), eviction("on-n1"), why).await;
+    let nobody = told(post(&server, &n1(), &path("nobody"), eviction("nobody")).await);
+    assert_eq!(nobody, (404, r#"pods "nobody" not found"#.to_owned()));
+    let stays = done(super::get(&server, &masters(), &format!("{PODS}/on-n2")).await);
+    assert!(stays["metadata"]["deletionTimestamp"].is_null() && stays["status"]["conditions"].is_null());
+    let evicted = post(&server, &n1(), &path("on-n1"), eviction("on-n1")).await;
+    assert_eq!(evicted.0, 201);
+    let goes = done(super::get(&server, &masters(), &format!("{PODS}/on-n1")).await);
+    assert!(goes["metadata"]["deletionTimestamp"].is_string(), "{goes}");
+}
+
+#[tokio::test]
 async fn mirror_pods() {
     let server = with_pods().await;
     let uid = done(super::get(&server, &masters(), &format!("{NODES}/n1")).await)["metadata"]["uid"].clone();

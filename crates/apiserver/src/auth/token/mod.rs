@@ -49,6 +49,21 @@ pub struct TokenSettings {
     pub jwks_uri: String,
 }
 
+impl TokenSettings {
+    /// For a server whose tokens end with it: nobody keeps the key.
+    pub fn ephemeral(issuer: &str) -> Result<Self, KeyError> {
+        Ok(Self {
+            issuers: vec![issuer.into()],
+            audiences: Vec::new(),
+            signing: SigningKey::ephemeral()?,
+            verifying: Vec::new(),
+            max_expiration_seconds: None,
+            extend_expiration: true,
+            jwks_uri: String::new(),
+        })
+    }
+}
+
 pub struct Tokens {
     settings: TokenSettings,
     keys: Vec<PublicKey>,

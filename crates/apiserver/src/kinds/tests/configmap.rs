@@ -35,7 +35,7 @@ fn keys_and_sizes() {
                 json!({"binaryData": {" ": ""}}),
                 &["binaryData[ ]: Invalid value: \" \": a valid config key…"],
             ),
-            ("size", json!({"data": {"a": large}}), &[": Too long: may not be more than 1048576 bytes"]),
+            ("size", json!({"data": {"a": large}}), &["[]: Too long: may not be more than 1048576 bytes"]),
         ],
     );
 }

@@ -95,3 +95,22 @@ fn shown_and_selectable() {
     assert_eq!(labels[0], "regarding.kind=PersistentVolumeClaim");
     assert_eq!(labels[7..], ["reason=Provisioning", "reportingController=example.com/me", "type=Normal"]);
 }
+
+#[test]
+fn core_shows_who_reports_even_if_nobody_does() {
+    let view = EventV1Rules::stored_as().expect("a view of the events of core");
+    let nobody = json!({"reportingComponent": "", "reportingInstance": ""});
+    let somebody = json!({"reportingComponent": "a", "reportingInstance": "b"});
+    let table =
+        [(nobody, json!({})), (somebody, json!({"reportingController": "a", "reportingInstance": "b"}))];
+    for (core, here) in table {
+        let mut seen = (view.read)(core.clone());
+        assert_eq!(seen["apiVersion"].take(), "events.k8s.io/v1");
+        seen.as_object_mut().unwrap().remove("apiVersion");
+        assert_eq!(seen, here);
+        let stored = (view.write)(here);
+        for field in ["reportingComponent", "reportingInstance"] {
+            assert_eq!(stored[field], core[field]);
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! `$setElementOrder`: the order in which a client wants a list, and how elements it does not know of fit in.
+//! The order in which a client wants a list, by `$setElementOrder` or just by that of the patch, and how elements that
+//! it does not know of fit in.
 
 use serde_json::Value;
 

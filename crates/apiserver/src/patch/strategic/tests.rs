@@ -84,6 +84,24 @@ fn table() {
             json!({"status": {"conditions": [{"type": "Resizing", "status": "False"}, {"type": "X", "status": "True"}]}}),
         ),
         (
+            "newcomers come before what the patch does not name, and after what stands before others it names",
+            json!({"status": {"conditions": [{"type": "A"}, {"type": "B"}, {"type": "C"}]}}),
+            json!({"status": {"conditions": [{"type": "B", "status": "True"}, {"type": "X"}]}}),
+            json!({"status": {"conditions": [{"type": "A"}, {"type": "B", "status": "True"}, {"type": "X"}, {"type": "C"}]}}),
+        ),
+        (
+            "a newcomer alone comes first",
+            json!({"status": {"conditions": [{"type": "A"}]}, "metadata": {"finalizers": ["a"]}}),
+            json!({"status": {"conditions": [{"type": "X"}]}, "metadata": {"finalizers": ["x"]}}),
+            json!({"status": {"conditions": [{"type": "X"}, {"type": "A"}]}, "metadata": {"finalizers": ["x", "a"]}}),
+        ),
+        (
+            "what is deleted holds no place for what comes instead",
+            json!({"spec": {"volumes": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"volumes": [{"name": "c"}, {"name": "a", "$patch": "delete"}]}}),
+            json!({"spec": {"volumes": [{"name": "c"}, {"name": "b"}]}}),
+        ),
+        (
             "an order is applied, with newcomers",
             json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
             json!({"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}], "containers": [{"name": "c"}]}}),
@@ -119,7 +137,7 @@ fn the_kind_decides_how_lists_merge() {
     let secrets = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
     let account = typed(json!({"secrets": secrets(&["a"])}), "ServiceAccount");
     let merged = apply(account, &json!({"secrets": secrets(&["b"])})).unwrap();
-    assert_eq!(merged["secrets"], secrets(&["a", "b"]));
+    assert_eq!(merged["secrets"], secrets(&["b", "a"]));
     let mut node = json!({"spec": {"drivers": [{"name": "d", "nodeID": "1", "topologyKeys": ["x"]}]}});
     (node["apiVersion"], node["kind"]) = (json!("storage.k8s.io/v1"), json!("CSINode"));
     let merged = apply(node, &json!({"spec": {"drivers": [{"name": "d", "nodeID": "2"}]}})).unwrap();
@@ -130,5 +148,8 @@ fn the_kind_decides_how_lists_merge() {
 #[test]
 fn a_missing_merge_key_is_refused() {
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
-    assert_eq!(apply(typed(json!({}), "Pod"), &patch).unwrap_err().code, 500);
+    let pod = typed(json!({"spec": {"containers": [{"name": "a"}]}}), "Pod");
+    assert_eq!(apply(pod, &patch).unwrap_err().code, 500);
+    let merged = apply(typed(json!({}), "Pod"), &patch).expect("there is nothing to merge with");
+    assert_eq!(merged["spec"], patch["spec"]);
 }

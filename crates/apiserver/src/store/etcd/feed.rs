@@ -45,13 +45,11 @@ enum Ended {
 impl Feed {
     /// Runs until it is dropped.
     pub async fn run(self) {
-        let mut pause = PAUSE_MIN;
+        let mut pause = Duration::ZERO;
         loop {
             let ended = self.follow().await;
-            if self.shared.trouble().is_none() {
-                // It worked until now.
-                pause = PAUSE_MIN;
-            }
+            // A watch that stands says so, and only its end says otherwise.
+            pause = pause_after(pause, self.shared.trouble().is_none());
             match ended {
                 Ended::Broken(why) => {
                     tracing::warn!(%why, "the watch on etcd broke; going on from where it was");
@@ -64,7 +62,6 @@ impl Feed {
                 }
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -193,6 +190,33 @@ impl Feed {
                 Err(failure) => tracing::error!(%failure, "etcd could not be read; trying again"),
             }
             tokio::time::sleep(PAUSE_MAX).await;
+        }
+    }
+}
+
+/// How long to wait once a watch ended: longer each time, and short again after one that stood.
+fn pause_after(last: Duration, stood: bool) -> Duration {
+    if stood { PAUSE_MIN } else { (last * 2).clamp(PAUSE_MIN, PAUSE_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_a_watch_stands() {
+        let millis = Duration::from_millis;
+        let table = [
+            (Duration::ZERO, true, PAUSE_MIN),
+            (Duration::ZERO, false, PAUSE_MIN),
+            (PAUSE_MIN, false, millis(100)),
+            (millis(100), false, millis(200)),
+            (millis(800), false, PAUSE_MAX),
+            (PAUSE_MAX, false, PAUSE_MAX),
+            (PAUSE_MAX, true, PAUSE_MIN),
+        ];
+        for (last, stood, expected) in table {
+            assert_eq!(pause_after(last, stood), expected, "{last:?} {stood}");
         }
     }
 }

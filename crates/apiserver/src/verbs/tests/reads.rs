@@ -201,6 +201,8 @@ async fn discovery() {
             "pods/binding",
             "pods/ephemeralcontainers",
             "pods/eviction",
+            "pods/exec",
+            "pods/log",
             "pods/resize",
             "pods/status"
         ]

@@ -28,6 +28,14 @@ async fn replicas_of_anything() {
         (&json!({"replicas": 1}), &json!({"replicas": 0, "selector": "app=d"}))
     );
 
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let table = send(&server, Method::GET, &path, accept, None).await.ok();
+    let names: Vec<_> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!(table["rows"][0]["cells"], json!(["d", 1, 0, "0s"]));
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+
     let three = put(&server, &path, &json!({"metadata": {"name": "d"}, "spec": {"replicas": 3}})).await.ok();
     assert_eq!(three["spec"]["replicas"], 3);
     let whole = get(&server, &format!("{DEPLOYMENTS}/d")).await.ok();
@@ -40,6 +48,12 @@ async fn replicas_of_anything() {
     ] {
         assert_eq!(patch(&server, &path, kind, &body).await.ok()["spec"]["replicas"], want, "{kind}");
     }
+    let record = get(&server, &format!("{DEPLOYMENTS}/d")).await.ok()["metadata"]["managedFields"].clone();
+    let scaler = record.as_array().unwrap().iter().find(|entry| entry["subresource"] == "scale").unwrap();
+    assert_eq!(
+        (&scaler["time"], &scaler["fieldsV1"]),
+        (&json!(null), &json!({"f:spec": {"f:replicas": {}}}))
+    );
     let none = put(&server, &path, &json!({"metadata": {"name": "d"}, "spec": {}})).await.ok();
     assert_eq!((&none["spec"], &none["status"]["replicas"]), (&json!({}), &json!(0)));
 }

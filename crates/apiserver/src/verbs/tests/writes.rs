@@ -20,7 +20,8 @@ async fn a_new_object_gets_what_only_the_server_gives() {
     assert_eq!(meta["namespace"], "default");
     assert_eq!(meta["creationTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(meta["uid"].as_str().unwrap().len(), 36);
-    for absent in ["selfLink", "generation", "deletionTimestamp"] {
+    assert_eq!(meta["generation"], 9, "nobody counts the generations of claims");
+    for absent in ["selfLink", "deletionTimestamp"] {
         assert!(meta[absent].is_null(), "{absent}");
     }
     let record = meta["managedFields"].as_array().expect("a record of our own");
@@ -30,6 +31,35 @@ async fn a_new_object_gets_what_only_the_server_gives() {
     assert_eq!(get(&server, &format!("{CLAIMS}/a")).await.ok(), object);
     let again = post(&server, CLAIMS, &sent).await;
     assert_eq!((again.code, &again.body["reason"]), (409, &json!("AlreadyExists")));
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_refused_even_on_trial() {
+    let server = server().await;
+    let mut held = configmap("a");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    post(&server, CONFIGMAPS, &held).await.ok();
+    let mut prefixed = configmap("a");
+    prefixed["metadata"]["generateName"] = "a-".into();
+    let told = [
+        (configmap("a"), r#"configmaps "a" already exists"#, Value::Null),
+        (
+            prefixed,
+            r#"configmaps "a" already exists, the server was not able to generate a unique name for the object"#,
+            json!(1),
+        ),
+    ];
+    for begin in ["", "object is being deleted: "] {
+        for (sent, text, retry) in &told {
+            for path in [CONFIGMAPS.to_owned(), format!("{CONFIGMAPS}?dryRun=All")] {
+                let refused = post(&server, &path, sent).await;
+                assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("AlreadyExists")));
+                assert_eq!(refused.body["message"], format!("{begin}{text}"));
+                assert_eq!(refused.body["details"]["retryAfterSeconds"], *retry);
+            }
+        }
+        delete(&server, &format!("{CONFIGMAPS}/a"), None).await.ok();
+    }
 }
 
 #[tokio::test]
@@ -307,4 +337,24 @@ async fn concurrent_patches_all_land() {
     });
     futures::future::join_all(all).await;
     assert_eq!(get(&server, &path).await.ok()["data"].as_object().unwrap().len(), 51);
+}
+
+/// As upstream's server answered.
+#[tokio::test]
+async fn what_is_there_is_told_also_when_nothing_is_to_be_written() {
+    let server = server().await;
+    let mut held = configmap("a");
+    held["metadata"]["finalizers"] = json!(["x.io/held"]);
+    post(&server, CONFIGMAPS, &held).await.ok();
+    let dry = format!("{CONFIGMAPS}?dryRun=All");
+    assert_eq!(post(&server, &dry, &held).await.body["message"], "configmaps \"a\" already exists");
+    delete(&server, &format!("{CONFIGMAPS}/a"), None).await.ok();
+    for path in [CONFIGMAPS, dry.as_str()] {
+        let refused = post(&server, path, &held).await;
+        let leaving = "object is being deleted: configmaps \"a\" already exists";
+        assert_eq!((refused.code, &refused.body["message"]), (409, &json!(leaving)));
+    }
+    let mut other = configmap("b");
+    other["metadata"]["resourceVersion"] = "no number".into();
+    assert_eq!(post(&server, CONFIGMAPS, &other).await.code, 201);
 }

@@ -3,6 +3,7 @@
 mod crash;
 mod driver;
 mod flows;
+mod local;
 mod objects;
 mod restart;
 mod world;

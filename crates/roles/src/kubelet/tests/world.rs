@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{Event, Node, Pod, pod};
-use bowline_apiserver::{Registry, Server, Store, kinds};
+use bowline_api::{ConfigMap, Event, Node, Pod, ServiceAccount, keys, pod};
+use bowline_apiserver::auth::token::TokenSettings;
+use bowline_apiserver::{Registry, Server, Store, auth, kinds};
 use bowline_host::Host;
 use bowline_host::containers::State;
 use bowline_host::fake::{self, FakeHost};
 use bowline_machinery::client::in_process;
 use bowline_machinery::{Effects, Journal, Ports};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::TestDriver;
@@ -40,11 +42,15 @@ impl World {
         let (host, fake) = fake::host(seed);
         let mut registry = Registry::new();
         kinds::register::register(&mut registry);
-        kinds::register::register_admission(&mut registry);
-        let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
+        kinds::register::register_admission_of(&mut registry, &kinds::plugins::Plugins::default());
+        let tokens = TokenSettings::ephemeral("https://kubernetes.default.svc").unwrap();
+        let access = auth::Settings { tokens: Some(tokens), ..auth::Settings::default() };
+        let (clock, random) = (host.clock.clone(), host.random.clone());
+        let server = Server::guarded(Store::memory(), registry, clock, random, access);
         server.bootstrap().await.ok().unwrap();
         let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
         let ports = process(&server, &host);
+        what_controllers_make(&ports.effects("test")).await;
         Self {
             fake,
             host,
@@ -146,6 +152,15 @@ impl World {
             assert!(["publish", "staging"].contains(&name.as_str()) && left.is_empty(), "{name}: {left:?}");
         }
     }
+}
+
+/// The account of the namespace, and the authority that pods trust.
+async fn what_controllers_make(effects: &Effects) {
+    let account = json!({"metadata": {"name": "default", "namespace": "default"}});
+    effects.create::<ServiceAccount>(&serde_json::from_value(account).unwrap()).await.unwrap();
+    let name = keys::ROOT_CA_MAP;
+    let map = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"ca.crt": "authority"}});
+    effects.create::<ConfigMap>(&serde_json::from_value(map).unwrap()).await.unwrap();
 }
 
 fn process(server: &Server, host: &Host) -> Ports {

@@ -2,7 +2,7 @@
 
 mod details;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +52,6 @@ fn seen(pod: Pod) -> Observed {
         left: false,
         inside: true,
         evicting: false,
-        empty_dirs: BTreeSet::new(),
         directory: true,
     }
 }

@@ -119,3 +119,18 @@ async fn watchers_miss_nothing_while_the_connection_is_cut() {
     store.fresh().await.unwrap();
     assert_eq!(store.trouble(), None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_cut_off_asks_less_and_less_often() {
+    let (proxy, store, direct) = two().await;
+    let start = tokio::time::Instant::now();
+    proxy.set(Mode::Cut);
+    until("several tries", || proxy.refused() >= 6).await;
+    // 50 ms, then twice as long each time.
+    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(store.trouble().is_some());
+    proxy.set(Mode::Open);
+    let written = create(&direct, "a").await;
+    until("it goes on", || store.version() >= written.version).await;
+    assert_eq!(store.trouble(), None);
+}

@@ -1,6 +1,7 @@
 //! A connection that can be cut, and one on which answers get lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +19,8 @@ pub enum Mode {
 
 pub struct Proxy {
     pub url: String,
+    /// Connections that did not come about.
+    refused: Arc<AtomicUsize>,
     mode: Arc<watch::Sender<Mode>>,
     _running: DropGuard,
 }
@@ -28,9 +31,14 @@ impl Proxy {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mode = Arc::new(watch::Sender::new(Mode::Open));
         let stop = CancellationToken::new();
-        let accepting = accept(listener, target, mode.clone(), stop.clone());
+        let refused = Arc::new(AtomicUsize::new(0));
+        let accepting = accept(listener, target, mode.clone(), refused.clone(), stop.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(accepting));
-        Self { url, mode, _running: stop.drop_guard() }
+        Self { url, refused, mode, _running: stop.drop_guard() }
+    }
+
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
     }
 
     pub fn set(&self, mode: Mode) {
@@ -42,11 +50,13 @@ async fn accept(
     listener: TcpListener,
     target: String,
     mode: Arc<watch::Sender<Mode>>,
+    refused: Arc<AtomicUsize>,
     stop: CancellationToken,
 ) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
         if *mode.borrow() == Mode::Cut {
+            refused.fetch_add(1, Ordering::Relaxed);
             continue;
         }
         let (target, mode) = (target.clone(), mode.subscribe());

@@ -1,0 +1,201 @@
+//! One effect per action.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use bowline_api::{ConfigMap, Meta, Pod, Secret, ServiceAccount};
+use bowline_host::kernel::KernelError;
+use bowline_machinery::effect::{EffectError, Effects};
+use bowline_machinery::{Cache, Keyed, Ports, Recorder, Watched};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+
+use super::decide::{decide, set_up_failed};
+use super::memory::Memory;
+use super::plan::TokenSource;
+use super::tokens::{Token, renew_at};
+use super::view::directory;
+use super::world::{Action, Observed, Presence, State, Step, Want, Why};
+use super::writer;
+use crate::kubelet::{Alarms, Tenants};
+
+/// Anybody may use a volume's directory; the modes of its files say what they may do.
+const DIRECTORY_MODE: u32 = 0o777;
+/// What stands above volumes.
+const PARENT_MODE: u32 = 0o750;
+const FAILED_MOUNT: &str = "FailedMount";
+
+/// The hands of the kubelet's own volume plugins.
+pub struct Manager {
+    pub ports: Ports,
+    pub effects: Effects,
+    pub recorder: Recorder,
+    pub node_name: String,
+    pub kubelet_dir: PathBuf,
+    pub pods: Cache<Pod>,
+    pub maps: Watched<ConfigMap>,
+    pub secrets: Watched<Secret>,
+    pub memory: Memory,
+    pub tenants: Tenants,
+    pub alarms: Alarms,
+}
+
+#[async_trait]
+impl Keyed for Manager {
+    type Key = String;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    fn name(&self) -> &'static str {
+        "localvolumes"
+    }
+
+    async fn observe(&self, key: &String) -> Result<Option<Observed>, EffectError> {
+        Ok(self.seen(key))
+    }
+
+    fn decide(&self, seen: &Observed) -> Step {
+        decide(seen)
+    }
+
+    fn waiting(&self, key: &String, seen: &Observed, why: &Why) {
+        if let Some(at) = why.until() {
+            self.alarms.set(key, at, seen.now);
+        }
+    }
+
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        let path = directory(&self.kubelet_dir, &seen.uid, seen.state.plugin, &seen.name);
+        let host = &self.ports.host;
+        match action {
+            Action::RequestToken(wanted) => return self.request_token(&wanted, &seen).await,
+            Action::MakeDirectory => {
+                self.on_disk("make", &path, self.make(&path)).await?;
+                self.update(&seen, |state| state.directory = Presence::Present);
+            }
+            Action::MountMemory(size) => {
+                self.on_kernel("mount memory", &path, self.mount(&path, size)).await?;
+                self.update(&seen, |state| state.mount = Presence::Present);
+            }
+            Action::Write(payload) => {
+                self.on_disk("write", &path, writer::write(host, &path, &payload)).await?;
+                self.update(&seen, |state| {
+                    state.written = Some(payload);
+                    state.told = None;
+                });
+            }
+            Action::Report(text) => {
+                if let Some((pod, _)) = &seen.asked {
+                    self.recorder.warning(pod.as_ref(), FAILED_MOUNT, text.as_str());
+                }
+                self.update(&seen, |state| state.told = Some(text));
+            }
+            Action::Unmount => {
+                self.on_kernel("unmount", &path, host.kernel.unmount(&path)).await?;
+                self.update(&seen, |state| {
+                    state.mount = Presence::Absent;
+                    state.written = None;
+                });
+            }
+            Action::Remove => {
+                self.on_disk("remove", &path, host.disk.remove_tree(&path)).await?;
+                self.update(&seen, |state| state.directory = Presence::Absent);
+            }
+            Action::Forget => {
+                self.memory.forget(&seen.uid, &seen.name);
+                self.alarms.forget(&super::observe::key(&seen.uid, &seen.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only a pod that waits for its volume is told; taking down is tried again in silence, as upstream does.
+    async fn failed(&self, key: &String, error: &EffectError) {
+        let Some(seen) = self.seen(key).filter(|seen| seen.want == Want::Ready) else { return };
+        if let Some((pod, _)) = &seen.asked {
+            self.recorder.warning(pod.as_ref(), FAILED_MOUNT, set_up_failed(&seen.name, &error.message));
+        }
+    }
+}
+
+impl Manager {
+    fn update(&self, seen: &Observed, change: impl FnOnce(&mut State)) {
+        self.memory.update(&seen.uid, &seen.name, change);
+    }
+
+    async fn make(&self, path: &Path) -> io::Result<()> {
+        let disk = &self.ports.host.disk;
+        if let Some(parent) = path.parent() {
+            disk.create_dir_all(parent, PARENT_MODE).await?;
+        }
+        disk.create_dir_all(path, DIRECTORY_MODE).await
+    }
+
+    /// A filesystem that an earlier process mounted there is as good.
+    async fn mount(&self, path: &Path, size: Option<u64>) -> Result<(), KernelError> {
+        let kernel = &self.ports.host.kernel;
+        match kernel.mount_at(path).await? {
+            Some(_) => Ok(()),
+            None => kernel.mount_memory(path, size).await,
+        }
+    }
+
+    /// A token of the pod's account that ends with the pod. An answer that is lost costs a token that nobody has.
+    async fn request_token(&self, wanted: &TokenSource, seen: &Observed) -> Result<(), EffectError> {
+        let Some((pod, _)) = &seen.asked else { return Ok(()) };
+        let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+        let spec = TokenRequestSpec {
+            audiences: wanted.audience.clone().map(|audience| vec![audience]),
+            expiration_seconds: Some(wanted.seconds),
+            bound_object_ref: Some(BoundObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some("Pod".into()),
+                name: Some(pod.name().to_owned()),
+                uid: Some(pod.uid().to_owned()),
+            }),
+        };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let asked = self.effects.ask::<ServiceAccount, TokenRequest>(
+            "token",
+            pod.namespace(),
+            account.unwrap_or_default(),
+            &request,
+        );
+        let failed = |error: EffectError| EffectError {
+            message: format!("failed to fetch token: {}", error.message),
+            ..error
+        };
+        let answer = asked.await.map_err(failed)?;
+        let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wanted.seconds);
+        let status = answer.status.unwrap_or_default();
+        let (Some(text), Some(expires)) = (status.token, status.expiration_timestamp) else {
+            return Err(EffectError::unknown("failed to fetch token: the answer holds none"));
+        };
+        let token = Token { text, renew_at: renew_at(seconds, expires.0) };
+        self.update(seen, |state| drop(state.tokens.insert(wanted.path.clone(), token)));
+        Ok(())
+    }
+
+    async fn on_disk(
+        &self,
+        what: &str,
+        path: &Path,
+        change: impl Future<Output = io::Result<()>>,
+    ) -> Result<(), EffectError> {
+        let shown = path.display();
+        let failed = |e: io::Error| EffectError::unknown(format!("{what} `{shown}`: {e}"));
+        self.effects.run(what, &format!("volume {shown}"), async { change.await.map_err(failed) }).await
+    }
+
+    async fn on_kernel(
+        &self,
+        what: &str,
+        path: &Path,
+        change: impl Future<Output = Result<(), KernelError>>,
+    ) -> Result<(), EffectError> {
+        let failed = |e: KernelError| EffectError::unknown(e.to_string());
+        let volume = format!("volume {}", path.display());
+        self.effects.run(what, &volume, async { change.await.map_err(failed) }).await
+    }
+}

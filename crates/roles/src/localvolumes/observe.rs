@@ -1,0 +1,129 @@
+//! From the caches, the watches and the memory to what is decided on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
+use bowline_machinery::Found;
+
+use super::act::Manager;
+use super::payload::{self, Entries, Files};
+use super::plan::{self, ObjectKind, Plan, Source};
+use super::world::{Observed, Presence, State, Want};
+use crate::indexes::PODS_BY_UID;
+
+/// The queue's name of a volume.
+pub fn key(uid: &str, name: &str) -> String {
+    format!("{uid}/{name}")
+}
+
+impl Manager {
+    /// `None` when the volume is neither wanted nor here.
+    pub(super) fn seen(&self, key: &str) -> Option<Observed> {
+        let (uid, name) = key.split_once('/')?;
+        let known = self.memory.get(uid, name);
+        if known.is_none() {
+            let (pod, plan) = self.asked(uid, name)?;
+            if self.want(uid, Some(&pod)) != Want::Ready {
+                return None;
+            }
+            // Remembered, and only then is the pod looked at: whoever takes it away after that look sees this, too.
+            self.memory.expect(uid, name, plan.plugin);
+        }
+        let asked = self.asked(uid, name);
+        let want = self.want(uid, asked.as_ref().map(|(pod, _)| pod.as_ref()));
+        let state = match (known, &asked) {
+            (Some(state), _) => state,
+            (None, Some((_, plan))) if want == Want::Ready => State::new(plan.plugin, Presence::Absent),
+            (None, _) => {
+                self.memory.forget(uid, name);
+                return None;
+            }
+        };
+        let files = match &asked {
+            Some((pod, plan)) if want == Want::Ready => self.files(key, pod, plan, &state),
+            _ => {
+                self.follow(key, &[], "");
+                Files::Looking
+            }
+        };
+        Some(Observed {
+            uid: uid.to_owned(),
+            name: name.to_owned(),
+            now: self.ports.host.clock.now(),
+            want,
+            may_remove: self.tenants.counted(),
+            asked,
+            files,
+            state,
+        })
+    }
+
+    /// The pod, and what it says of the volume.
+    fn asked(&self, uid: &str, name: &str) -> Option<(Arc<Pod>, Plan)> {
+        let pod = self.pod(uid)?;
+        let plan = plan::of_pod(&pod).find(|(found, _)| *found == name)?.1;
+        Some((pod, plan))
+    }
+
+    fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
+        let here = |pod: &&Arc<Pod>| pod::node_name(pod) == self.node_name;
+        self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned()
+    }
+
+    /// As long as a container may run, nothing is taken from it.
+    fn want(&self, uid: &str, pod: Option<&Pod>) -> Want {
+        let lives = pod.is_some_and(|pod| !pod.deleting() && !pod::terminated(pod));
+        match (lives, self.tenants.inside(uid)) {
+            (true, true) if self.tenants.evicting() => Want::AsItIs,
+            (true, false) if self.tenants.evicting() => Want::Unmounted,
+            (true, _) => Want::Ready,
+            (false, true) => Want::AsItIs,
+            (false, false) => Want::Gone,
+        }
+    }
+
+    fn files(&self, key: &str, pod: &Pod, plan: &Plan, state: &State) -> Files {
+        let sources = plan.sources.as_deref().unwrap_or_default();
+        self.follow(key, sources, pod.namespace());
+        let node = self.ports.informers.of::<Node>().named(&self.node_name);
+        let objects = self.objects(sources, pod.namespace());
+        let world = payload::World { pod, node: node.as_deref(), objects: &objects, tokens: &state.tokens };
+        payload::collect(sources, &world)
+    }
+
+    /// From now on changes of exactly these objects concern the volume.
+    fn follow(&self, key: &str, sources: &[Source], namespace: &str) {
+        let named = |wanted: ObjectKind| -> BTreeSet<ObjectKey> {
+            let names = sources.iter().filter_map(|source| match source {
+                Source::Object { kind, name, .. } if *kind == wanted => Some(ObjectKey::new(namespace, name)),
+                _ => None,
+            });
+            names.collect()
+        };
+        self.maps.follow(key, &named(ObjectKind::ConfigMap));
+        self.secrets.follow(key, &named(ObjectKind::Secret));
+    }
+
+    fn objects(&self, sources: &[Source], namespace: &str) -> BTreeMap<(ObjectKind, String), Found<Entries>> {
+        let mut objects = BTreeMap::new();
+        for source in sources {
+            let Source::Object { kind, name, .. } = source else { continue };
+            let key = ObjectKey::new(namespace, name);
+            let found = match kind {
+                ObjectKind::ConfigMap => entries(self.maps.get(&key), payload::entries_of_map),
+                ObjectKind::Secret => entries(self.secrets.get(&key), payload::entries_of_secret),
+            };
+            objects.insert((*kind, name.clone()), found);
+        }
+        objects
+    }
+}
+
+fn entries<K>(found: Found<Arc<K>>, read: impl Fn(&K) -> Entries) -> Found<Entries> {
+    match found {
+        Found::Unknown => Found::Unknown,
+        Found::Absent => Found::Absent,
+        Found::Present(object) => Found::Present(read(&object)),
+    }
+}

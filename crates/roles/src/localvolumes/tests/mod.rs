@@ -1,0 +1,204 @@
+//! Decisions about one volume, what goes into it, and files that change as a whole.
+
+mod payload;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_api::Pod;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Volume;
+use serde_json::{Value, json};
+
+use super::decide::decide;
+use super::payload::{File, Files, Payload};
+use super::plan::{Medium, Plugin, TokenSource, plan, problem};
+use super::tokens::{Token, renew_at};
+use super::world::{Action, Observed, Presence, State, Step, Want, Why};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn volume(source: Value) -> Volume {
+    let mut volume = json!({"name": "v"});
+    volume.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
+    serde_json::from_value(volume).unwrap()
+}
+
+fn token_volume() -> Volume {
+    volume(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}))
+}
+
+fn files(content: &str) -> Arc<Payload> {
+    let file = File { content: content.as_bytes().to_vec(), mode: 0o644 };
+    Arc::new([("token".to_owned(), file)].into())
+}
+
+/// A token volume that is all there.
+fn seen() -> Observed {
+    let plan = plan(&token_volume()).unwrap();
+    let state = State {
+        plugin: Plugin::Projected,
+        directory: Presence::Present,
+        mount: Presence::Present,
+        written: Some(files("a")),
+        tokens: [("token".to_owned(), Token { text: "a".into(), renew_at: at(2000) })].into(),
+        told: None,
+    };
+    Observed {
+        uid: "uid".into(),
+        name: "v".into(),
+        now: at(1000),
+        want: Want::Ready,
+        may_remove: true,
+        asked: Some((Arc::new(Pod::default()), plan)),
+        files: Files::Ready(files("a")),
+        state,
+    }
+}
+
+fn with(change: impl FnOnce(&mut Observed)) -> Observed {
+    let mut seen = seen();
+    change(&mut seen);
+    seen
+}
+
+#[test]
+fn a_volume_is_made_and_kept_up_to_date() {
+    let wanted = TokenSource { audience: None, seconds: 3600, path: "token".into(), mode: 0o644 };
+    let request = Step::Do(Action::RequestToken(wanted));
+    let told = "MountVolume.SetUp failed for volume \"v\" : configmap \"c\" not found";
+    let missing = Files::Impossible("configmap \"c\" not found".into());
+    let absent = |seen: &mut Observed| seen.state = State::new(Plugin::Projected, Presence::Absent);
+    let table = [
+        ("a token first, while others are looked up", with(absent), request.clone()),
+        ("the token is old", with(|s| s.now = at(2000)), request),
+        ("looking", with(|s| s.files = Files::Looking), Step::Wait(Why::Looking)),
+        ("said", with(|s| s.files = missing.clone()), Step::Do(Action::Report(told.into()))),
+        (
+            "and said once",
+            with(|s| (s.files, s.state.told) = (missing.clone(), Some(told.into()))),
+            Step::Wait(Why::Told(told.into())),
+        ),
+        (
+            "found after a crash: the directory again",
+            with(|s| s.state.directory = Presence::Uncertain),
+            Step::Do(Action::MakeDirectory),
+        ),
+        (
+            "and what is mounted there",
+            with(|s| s.state.mount = Presence::Uncertain),
+            Step::Do(Action::MountMemory(None)),
+        ),
+        ("files", with(|s| s.state.written = None), Step::Do(Action::Write(files("a")))),
+        ("other files", with(|s| s.files = Files::Ready(files("b"))), Step::Do(Action::Write(files("b")))),
+        ("nothing until the token is old", seen(), Step::Wait(Why::Renewal(at(2000)))),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(decide(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_volume_is_taken_down_when_nobody_uses_it() {
+    let gone = |change: fn(&mut Observed)| {
+        with(|s| {
+            (s.want, s.asked) = (Want::Gone, None);
+            change(s);
+        })
+    };
+    let table = [
+        ("in use", with(|s| s.want = Want::AsItIs), Step::Wait(Why::InUse)),
+        ("unmounted", gone(|_| ()), Step::Do(Action::Unmount)),
+        ("perhaps unmounted", gone(|s| s.state.mount = Presence::Uncertain), Step::Do(Action::Unmount)),
+        ("containers may be there", gone(|s| s.may_remove = false), Step::Wait(Why::NotCounted)),
+        ("removed", gone(|s| s.state.mount = Presence::Absent), Step::Do(Action::Remove)),
+        (
+            "not before containers are counted",
+            gone(|s| (s.state.mount, s.may_remove) = (Presence::Absent, false)),
+            Step::Wait(Why::NotCounted),
+        ),
+        (
+            "forgotten",
+            gone(|s| (s.state.mount, s.state.directory) = (Presence::Absent, Presence::Absent)),
+            Step::Do(Action::Forget),
+        ),
+        ("an orderly stop unmounts", with(|s| s.want = Want::Unmounted), Step::Do(Action::Unmount)),
+        (
+            "and leaves what is on disk",
+            with(|s| (s.want, s.state.mount) = (Want::Unmounted, Presence::Absent)),
+            Step::Done,
+        ),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(decide(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_containers_may_use_they_may_go_on_using() {
+    let plan = plan(&token_volume()).unwrap();
+    let state = |change: fn(&mut State)| {
+        let mut state = seen().state;
+        change(&mut state);
+        state.ready(&plan)
+    };
+    assert!(state(|_| ()));
+    assert!(state(|s| s.tokens.clear()), "although it cannot be brought up to date");
+    assert!(!state(|s| s.written = None));
+    assert!(!state(|s| s.mount = Presence::Uncertain));
+    assert!(!state(|s| s.directory = Presence::Absent));
+}
+
+#[test]
+fn each_plugin_has_its_place() {
+    let table = [
+        (json!({"emptyDir": {}}), Plugin::EmptyDir, Medium::Disk),
+        (json!({"emptyDir": {"medium": "Memory"}}), Plugin::EmptyDir, Medium::Memory(None)),
+        (
+            json!({"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}),
+            Plugin::EmptyDir,
+            Medium::Memory(Some(1 << 20)),
+        ),
+        (json!({"emptyDir": {"sizeLimit": "1Mi"}}), Plugin::EmptyDir, Medium::Disk),
+        (json!({"configMap": {"name": "c"}}), Plugin::ConfigMap, Medium::Disk),
+        (json!({"secret": {"secretName": "s"}}), Plugin::Secret, Medium::Memory(None)),
+        (json!({"downwardAPI": {}}), Plugin::DownwardApi, Medium::Memory(None)),
+        (json!({"projected": {"sources": []}}), Plugin::Projected, Medium::Memory(None)),
+    ];
+    for (source, plugin, medium) in table {
+        let plan = plan(&volume(source.clone())).unwrap();
+        assert_eq!((plan.plugin, plan.medium), (plugin, medium), "{source}");
+        assert_eq!(plan.sources.is_some(), plugin != Plugin::EmptyDir, "{source}");
+    }
+    assert_eq!(plan(&volume(json!({"persistentVolumeClaim": {"claimName": "c"}}))), None);
+    let bundle = json!({"projected": {"sources": [{"clusterTrustBundle": {"path": "p", "name": "b"}}]}});
+    let text = "volume \"v\": clusterTrustBundle is not supported here yet";
+    assert_eq!(problem(&volume(bundle)).as_deref(), Some(text));
+    assert_eq!(problem(&token_volume()), None);
+}
+
+/// LOCAL-3.
+#[test]
+fn tokens_are_renewed_in_time() {
+    let (given, hour) = (at(0), 3600);
+    let table = [
+        ("at four fifths", hour, at(hour * 4 / 5)),
+        ("the shortest", 600, at(480)),
+        ("a week's after a day", 7 * 24 * hour, at(24 * hour)),
+    ];
+    for (name, seconds, expected) in table {
+        let expires = given + SignedDuration::from_secs(seconds);
+        assert_eq!(renew_at(seconds, expires), expected, "{name}");
+    }
+}
+
+#[test]
+fn neither_tokens_nor_files_reach_a_log() {
+    let shown = format!("{:?} {:?}", seen(), Action::Write(files("hidden")));
+    assert!(!shown.contains("hidden") && !shown.contains("\"a\""), "{shown}");
+    let tokens: BTreeMap<_, _> = [("p", Token { text: "hidden".into(), renew_at: at(0) })].into();
+    assert!(!format!("{tokens:?}").contains("hidden"));
+}

@@ -1,0 +1,145 @@
+//! What is seen of one volume, and what is done about it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_api::Pod;
+use jiff::Timestamp;
+
+use super::payload::{Files, Payload};
+use super::plan::{Medium, Plan, Plugin, Source, TokenSource};
+use super::tokens::Token;
+
+/// What of a volume is on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Presence {
+    #[default]
+    Absent,
+    /// It may be there.
+    Uncertain,
+    Present,
+}
+
+/// What the pod makes of the volume now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    Ready,
+    /// Containers may still use it.
+    AsItIs,
+    /// The node agent stops: nothing stays mounted, what is on disk waits for the next start.
+    Unmounted,
+    Gone,
+}
+
+/// What this process knows about one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub plugin: Plugin,
+    pub directory: Presence,
+    /// A filesystem in memory.
+    pub mount: Presence,
+    /// What was written last, by this process.
+    pub written: Option<Arc<Payload>>,
+    /// By the path of their file.
+    pub tokens: BTreeMap<String, Token>,
+    /// The last problem that the pod was told of.
+    pub told: Option<String>,
+}
+
+impl State {
+    pub fn new(plugin: Plugin, presence: Presence) -> Self {
+        let (written, tokens, told) = (None, BTreeMap::new(), None);
+        Self { plugin, directory: presence, mount: presence, written, tokens, told }
+    }
+
+    /// Containers may use it. Once they may, they always may: content that cannot be brought up to date stays as it is.
+    pub fn ready(&self, plan: &Plan) -> bool {
+        let mounted = plan.medium == Medium::Disk || self.mount == Presence::Present;
+        let written = plan.sources.is_none() || self.written.is_some();
+        self.directory == Presence::Present && mounted && written
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    pub uid: String,
+    /// In the pod.
+    pub name: String,
+    pub now: Timestamp,
+    pub want: Want,
+    /// Who may have containers is known: what nobody uses may be taken away.
+    pub may_remove: bool,
+    /// Pod and plan; `None` when the pod is gone.
+    pub asked: Option<(Arc<Pod>, Plan)>,
+    pub files: Files,
+    pub state: State,
+}
+
+impl Observed {
+    /// Tokens that are missing or to be renewed, and when the next one will be.
+    pub fn tokens_due(&self) -> (Option<&TokenSource>, Option<Timestamp>) {
+        let sources = self.asked.iter().flat_map(|(_, plan)| plan.sources.iter().flatten());
+        let wanted = sources.filter_map(|source| match source {
+            Source::Token(wanted) => Some((wanted, self.state.tokens.get(&wanted.path))),
+            _ => None,
+        });
+        let (mut due, mut next) = (None, None::<Timestamp>);
+        for (wanted, token) in wanted {
+            match token {
+                Some(token) if token.renew_at > self.now => {
+                    next = Some(next.map_or(token.renew_at, |at| at.min(token.renew_at)));
+                }
+                _ => due = due.or(Some(wanted)),
+            }
+        }
+        (due, next)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    RequestToken(TokenSource),
+    MakeDirectory,
+    MountMemory(Option<u64>),
+    Write(Arc<Payload>),
+    /// Tells the pod why the volume cannot be made.
+    Report(String),
+    Unmount,
+    /// Its directory and everything in it.
+    Remove,
+    Forget,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    Looking,
+    Told(String),
+    Renewal(Timestamp),
+    InUse,
+    NotCounted,
+}
+
+impl Why {
+    /// When to look again even if nothing changes.
+    pub fn until(&self) -> Option<Timestamp> {
+        match self {
+            Self::Renewal(at) => Some(*at),
+            Self::Looking | Self::Told(_) | Self::InUse | Self::NotCounted => None,
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Looking => f.write_str("what the volume is made of is being looked up"),
+            Self::Told(text) => f.write_str(text),
+            Self::Renewal(at) => write!(f, "a token is renewed at {at}"),
+            Self::InUse => f.write_str("containers may still use it"),
+            Self::NotCounted => f.write_str("containers of an earlier process are not known yet"),
+        }
+    }
+}
+
+pub type Step = bowline_machinery::Step<Action, Why>;
