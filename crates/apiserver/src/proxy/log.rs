@@ -5,10 +5,11 @@ use form_urlencoded::Serializer;
 use futures::StreamExt;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 
+use super::connect::complaint;
 use super::location;
 use crate::core::Core;
 use crate::field::Invalid;
@@ -16,9 +17,6 @@ use crate::http::body::{self, Body};
 use crate::http::query::Query;
 use crate::status::Status;
 use crate::verbs::Call;
-
-/// What a kubelet may say about a failure.
-const COMPLAINT_MAX: usize = 64 << 10;
 
 pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::parse(&call.query)?;
@@ -69,9 +67,7 @@ fn stream(response: Response<Incoming>, call: &Call) -> Response<Body> {
 
 async fn refusal(response: Response<Incoming>, pod: &str) -> Status {
     let code = response.status();
-    let complaint = Limited::new(response.into_body(), COMPLAINT_MAX).collect().await;
-    let complaint = complaint.map(|body| body.to_bytes()).unwrap_or_default();
-    complained(code, &String::from_utf8_lossy(&complaint), pod)
+    complained(code, &complaint(response).await, pod)
 }
 
 /// A kubelet's refusal in upstream's words, which keep some texts and drop others.
