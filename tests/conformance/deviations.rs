@@ -2,8 +2,6 @@
 
 use crate::compare::Deviation;
 
-const GO_TYPES: &str = "upstream's words name its Go types";
-
 pub const DEVIATIONS: &[Deviation] = &[
     Deviation {
         theme: "discovery",
@@ -13,18 +11,25 @@ pub const DEVIATIONS: &[Deviation] = &[
         why: "we say which version we follow, and who we are",
     },
     Deviation {
-        theme: "rules",
-        command: r#"kubectl patch csinode node-a --type=merge -p '{"spec":{"drivers":[{"name":"csi.example.com","nodeID":"other"}]}}'"#,
-        upstream: &[r#"spec.drivers: Invalid value: {"Name":"csi.example.com""#],
-        ours: &[r#"spec.drivers: Invalid value: {"name":"csi.example.com""#],
-        why: GO_TYPES,
+        theme: "discovery",
+        command: "kubectl api-versions",
+        upstream: &[
+            "admissionregistration.k8s.io/v1",
+            "apiregistration.k8s.io/v1",
+            "autoscaling/v1",
+            "certificates.k8s.io/v1",
+            "flowcontrol.apiserver.k8s.io/v1",
+            "networking.k8s.io/v1",
+        ],
+        ours: &[],
+        why: "groups that nothing on a volume's journey asks for are not served",
     },
     Deviation {
-        theme: "rules",
-        command: r#"kubectl patch volumeattachment attachment --type=merge -p '{"spec":{"nodeName":"node-b"}}'"#,
-        upstream: &[r#"spec: Invalid value: {"Attacher":"csi.example.com""#],
-        ours: &[r#"spec: Invalid value: {"attacher":"csi.example.com""#],
-        why: GO_TYPES,
+        theme: "discovery",
+        command: "kubectl api-resources --api-group=''",
+        upstream: &["componentstatuses        cs           v1           false        ComponentStatus"],
+        ours: &[],
+        why: "deprecated since v1.19, and about processes that do not exist apart here",
     },
     Deviation {
         theme: "status",

@@ -48,8 +48,13 @@ pub fn normalise(command: &str, answer: &str, scratch: &Path) -> String {
 }
 
 /// Documents of JSON have their members in order and each on a line of its own: that order says nothing, and a
-/// difference shows where it is.
+/// difference shows where it is. One that has several lines already is marked, because a client asked for them.
 fn fold(text: &str) -> String {
+    if text.trim_end().contains('\n')
+        && let Ok(document) = serde_json::from_str::<serde_json::Value>(text)
+    {
+        return format!("in lines:\n{document:#}");
+    }
     let folded = text.lines().map(|line| match serde_json::from_str::<serde_json::Value>(line) {
         Ok(document) if document.is_object() => format!("{document:#}"),
         _ => line.to_owned(),

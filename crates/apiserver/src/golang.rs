@@ -1,5 +1,7 @@
 //! How Go prints values, because upstream's messages carry them.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use serde_json::Value;
 
 /// Text in quotes.
@@ -18,6 +20,14 @@ pub fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// What Go says of a text that is no number, or none that fits.
+pub fn parse_fault(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
 }
 
 /// A value as `%v` has it.

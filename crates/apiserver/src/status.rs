@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::field::Invalid;
 
+pub const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// An error (or the bare success of a delete) as it goes over the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
@@ -13,6 +15,10 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     pub details: Details,
+    /// Where a list that took too long may go on, if it does not mind having missed changes.
+    pub continue_: String,
+    /// What the client is warned of although it is refused; these travel as headers.
+    pub warnings: Vec<String>,
 }
 
 /// What a Status is about.
@@ -51,7 +57,20 @@ impl std::fmt::Display for Resource<'_> {
 
 impl Status {
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code: code.as_u16(), reason, message: message.into(), details: Details::default() }
+        Self {
+            code: code.as_u16(),
+            reason,
+            message: message.into(),
+            details: Details::default(),
+            continue_: String::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Adds what the request is warned of beside.
+    pub fn warned(mut self, warnings: &[String]) -> Self {
+        self.warnings.extend_from_slice(warnings);
+        self
     }
 
     /// Says what a status is about.
@@ -69,7 +88,7 @@ impl Status {
 
     pub fn already_exists(resource: Resource<'_>, name: &str) -> Self {
         let message = format!("{resource} {name:?} already exists");
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
+        Self::new(StatusCode::CONFLICT, ALREADY_EXISTS, message).about(resource, name)
     }
 
     /// Another write came in between, or a precondition does not hold.
@@ -243,8 +262,8 @@ impl Status {
     /// Upstream makes these by hand and without details, where others have empty ones.
     fn is_terse(&self) -> bool {
         match self.reason {
-            "" | "BadRequest" | "Expired" | "Unauthorized" | "UnsupportedMediaType" => true,
-            "RequestEntityTooLarge" => true,
+            "" | "BadRequest" | "Unauthorized" | "RequestEntityTooLarge" | "Expired" => true,
+            "UnsupportedMediaType" => !self.message.starts_with("415"),
             "NotAcceptable" => !self.message.starts_with("406"),
             _ => false,
         }
@@ -258,6 +277,9 @@ impl Status {
             "metadata": {},
             "status": if self.is_success() { "Success" } else { "Failure" },
         });
+        if !self.continue_.is_empty() {
+            out["metadata"]["continue"] = self.continue_.as_str().into();
+        }
         if !self.message.is_empty() {
             out["message"] = self.message.as_str().into();
         }

@@ -43,8 +43,9 @@ pub fn parse(path: &str) -> Path {
     if path.starts_with("//") {
         return Path::Other(path.to_owned());
     }
-    let segments: Vec<String> = trimmed.split('/').map(decoded).collect();
-    let all: Vec<&str> = segments.iter().map(String::as_str).collect();
+    // A slash is one however it is spelled.
+    let whole = decoded(trimmed);
+    let all: Vec<&str> = whole.split('/').collect();
     let other = || Path::Other(trimmed.to_owned());
     match all[..] {
         ["api"] => Path::CoreVersions,

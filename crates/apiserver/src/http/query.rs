@@ -1,5 +1,6 @@
 //! Query parameters.
 
+use crate::golang::{parse_fault, quoted};
 use crate::status::Status;
 
 /// Decoded parameters in the order in which they came.
@@ -38,11 +39,14 @@ impl Query {
 
     /// A number above zero; anything below means the same as nothing.
     pub fn count(&self, name: &str) -> Result<Option<u64>, Status> {
-        let wrong = |text| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+        let wrong = |text, error| {
+            let why = parse_fault(&error);
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
+        };
         match self.get(name) {
             "" => Ok(None),
             text => {
-                let number: i64 = text.parse().map_err(|_| wrong(text))?;
+                let number: i64 = text.parse().map_err(|error| wrong(text, error))?;
                 Ok(u64::try_from(number).ok().filter(|number| *number > 0))
             }
         }
@@ -99,6 +103,10 @@ mod tests {
         assert_eq!(query.get("odd"), "%zz");
         assert_eq!(query.count("limit").unwrap(), Some(5));
         assert!(query.count("odd").is_err() && query.count("none").unwrap().is_none());
+        let fault = |text: &str| Query::parse(&format!("limit={text}")).count("limit").unwrap_err().message;
+        assert_eq!(fault("many"), r#"strconv.ParseInt: parsing "many": invalid syntax"#);
+        let huge = "99999999999999999999";
+        assert_eq!(fault(huge), format!("strconv.ParseInt: parsing \"{huge}\": value out of range"));
         assert_eq!(query.count("no").unwrap(), None);
         assert!(query.flag("watch") && query.flag("flag") && !query.flag("no") && !query.flag("none"));
     }

@@ -3,6 +3,7 @@
 //! Verbs, patches and watches know no kind; they go through [`Rules`].
 
 pub mod age;
+mod binding;
 pub mod check;
 pub mod column;
 

@@ -6,6 +6,7 @@ use super::admission::{
     ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, ServiceAddresses,
     StorageProtection,
 };
+use super::binding::BindingRules;
 use super::configmap::ConfigMapRules;
 use super::csidriver::CSIDriverRules;
 use super::csinode::CSINodeRules;
@@ -49,6 +50,7 @@ pub fn register(registry: &mut Registry) {
     registry.add::<NamespaceRules>();
     registry.add::<NodeRules>();
     registry.add::<PodRules>();
+    registry.add::<BindingRules>();
     registry.add::<PersistentVolumeRules>();
     registry.add::<PersistentVolumeClaimRules>();
     registry.add::<SecretRules>();

@@ -43,6 +43,12 @@ pub fn is_headless(spec: &ServiceSpec) -> bool {
     spec.cluster_ip.as_deref() == Some(HEADLESS)
 }
 
+/// What is wrong with the addresses that a service brings along.
+pub fn address_errors(spec: &Value) -> Vec<Invalid> {
+    let spec: Result<ServiceSpec, _> = serde::Deserialize::deserialize(spec);
+    spec.map(|spec| spec::cluster_ip_errors(&spec)).unwrap_or_default()
+}
+
 /// Whether anybody outside can reach it, and so cares from where.
 fn is_external(spec: &ServiceSpec) -> bool {
     let addressed = spec.external_ips.as_ref().is_some_and(|ips| !ips.is_empty());

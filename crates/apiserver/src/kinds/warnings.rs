@@ -7,13 +7,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
 use crate::metadata;
+use crate::registry::Part;
 use crate::status::Resource;
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 const OLD_CLASS: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
 const OLD_OPTIONS: &str = "deprecated since v1.31; use \"mountOptions\" attribute instead";
 const RECYCLE: &str = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
-const TOKENS: &str = "spec.tokenRequests is configured but spec.serviceAccountTokenInSecrets is not set to true. Consider setting spec.serviceAccountTokenInSecrets to true to pass service account tokens in the secrets field instead of the volume context.";
+const TOKENS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 /// Volumes of plugins that are gone, and since when.
 const GONE: [(&str, &str); 8] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
@@ -71,6 +72,31 @@ pub fn of(resource: Resource<'_>, object: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Of an object that replaces another one. Most kinds warn only while they are created, and those that hold a pod only
+/// when what they ask for changes.
+pub fn of_update(resource: Resource<'_>, part: Part, old: &Value, new: &Value) -> Vec<String> {
+    if part != Part::Main {
+        return Vec::new();
+    }
+    let changed = |field: &str| old[field] != new[field];
+    let annotated = |object: &Value, key: &str| !object["metadata"]["annotations"][key].is_null();
+    let due = match (resource.group, resource.plural) {
+        ("", "persistentvolumeclaims" | "persistentvolumes" | "nodes")
+        | ("storage.k8s.io", "storageclasses") => true,
+        // Upstream counts annotations of deployments among what they ask for.
+        ("apps", "deployments") => {
+            changed("spec") || old["metadata"]["annotations"] != new["metadata"]["annotations"]
+        }
+        ("", "replicationcontrollers") | ("apps", _) | ("batch", "cronjobs") => changed("spec"),
+        ("batch", "jobs") if changed("spec") => return pod("spec.template.", &new["spec"]["template"]),
+        ("", "podtemplates") => changed("template"),
+        ("storage.k8s.io", "csidrivers") => of(resource, old).is_empty(),
+        ("", "serviceaccounts") => !annotated(old, keys::ENFORCE_SECRETS),
+        _ => false,
+    };
+    if due { of(resource, new) } else { Vec::new() }
 }
 
 fn items(list: &Value) -> &[Value] {
@@ -391,6 +417,41 @@ mod tests {
         ];
         for (group, plural, object, want) in table {
             assert_eq!(of(Resource { group, plural }, &object), want, "{object}");
+        }
+    }
+
+    /// Whether upstream's server warned of the change from the first to the second.
+    #[test]
+    fn of_changes() {
+        let template = json!({"spec": {"terminationGracePeriodSeconds": -1}});
+        let workload =
+            |replicas: u32| json!({"metadata": {}, "spec": {"replicas": replicas, "template": template}});
+        let noted = |object: &Value| {
+            let mut object = object.clone();
+            object["metadata"]["annotations"] = json!({(keys::ENFORCE_SECRETS): "true"});
+            object
+        };
+        let (one, two, plain) = (workload(1), workload(2), json!({"metadata": {}}));
+        let old_volume = json!({"metadata": {}, "spec": {"persistentVolumeReclaimPolicy": "Recycle"}});
+        let driver = json!({"metadata": {}, "spec": {"tokenRequests": [{"audience": "a"}]}});
+        let table = [
+            ("", "persistentvolumes", Part::Main, &old_volume, &old_volume, true),
+            ("", "persistentvolumes", Part::Status, &old_volume, &old_volume, false),
+            ("storage.k8s.io", "csidrivers", Part::Main, &driver, &driver, false),
+            ("storage.k8s.io", "csidrivers", Part::Main, &plain, &driver, true),
+            ("apps", "deployments", Part::Main, &one, &two, true),
+            ("apps", "deployments", Part::Main, &one, &noted(&one), true),
+            ("apps", "deployments", Part::Main, &one, &one, false),
+            ("apps", "statefulsets", Part::Main, &one, &two, true),
+            ("apps", "statefulsets", Part::Main, &one, &noted(&one), false),
+            ("batch", "jobs", Part::Main, &one, &two, true),
+            ("", "pods", Part::Main, &template, &template, false),
+            ("", "serviceaccounts", Part::Main, &plain, &noted(&plain), true),
+            ("", "serviceaccounts", Part::Main, &noted(&plain), &noted(&plain), false),
+        ];
+        for (group, plural, part, old, new, warned) in table {
+            let seen = of_update(Resource { group, plural }, part, old, new);
+            assert_eq!(!seen.is_empty(), warned, "{plural}: {seen:?}");
         }
     }
 }

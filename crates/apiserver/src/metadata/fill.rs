@@ -48,8 +48,8 @@ pub fn carry_over(new: &mut Value, old: &Value) {
             set(new, field, Some(kept.clone()));
         }
     }
-    let generation = &old["metadata"]["generation"];
-    set(new, "generation", (!generation.is_null()).then(|| generation.clone()));
-    let version = &old["metadata"]["resourceVersion"];
-    set(new, "resourceVersion", (!version.is_null()).then(|| version.clone()));
+    for field in ["generation", "resourceVersion"] {
+        let own = &old["metadata"][field];
+        set(new, field, (!own.is_null()).then(|| own.clone()));
+    }
 }

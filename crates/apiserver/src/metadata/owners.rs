@@ -10,14 +10,21 @@ const FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "b
 
 pub fn owner_errors(owners: &Value) -> Vec<Invalid> {
     let owners = owners.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut errors: Vec<Invalid> = owners.iter().flat_map(errors_of_one).collect();
     let name = |owner: &Value| format!("{}/{}", text(owner, "kind"), text(owner, "name"));
-    let mut controllers = owners.iter().filter(|owner| owner["controller"] == true).map(name);
-    let first = controllers.next().unwrap_or_default();
-    for other in controllers {
+    let (mut errors, mut controller) = (Vec::new(), None);
+    for owner in owners {
+        errors.extend(errors_of_one(owner));
+        if owner["controller"] != true {
+            continue;
+        }
+        let Some(first) = &controller else {
+            controller = Some(name(owner));
+            continue;
+        };
         let shown: Vec<String> = owners.iter().map(shown).collect();
         let why = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {other}"
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
+            name(owner)
         );
         errors.push(invalid(&format!("[{}]", shown.join(",")), &why));
     }

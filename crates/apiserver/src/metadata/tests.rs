@@ -104,6 +104,17 @@ fn what_an_update_may_not_change() {
     }
 }
 
+/// Upstream goes from owner to owner, so the second controller is told before what is wrong with a third owner.
+#[test]
+fn complaints_follow_the_owners() {
+    let owner = |kind: &str, name: &str, controller: bool| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": name, "controller": controller});
+    let owners = json!([owner("Pod", "a", true), owner("Pod", "b", true), owner("Event", "c", false)]);
+    let found: Vec<String> = owners::owner_errors(&owners).iter().map(|error| error.detail.clone()).collect();
+    let ends = ["in references for Pod/a and Pod/b", "/v1, Kind=Event is disallowed from being an owner"];
+    assert_eq!(found.len(), ends.len(), "{found:?}");
+    assert!(found.iter().zip(ends).all(|(found, end)| found.ends_with(end)), "{found:?}");
+}
+
 #[test]
 fn references_that_stand_twice() {
     let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});

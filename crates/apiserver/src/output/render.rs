@@ -73,6 +73,9 @@ pub fn status(status: &Status, wanted: Wanted) -> Response<Body> {
     if status.details.retry_after_seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, status.details.retry_after_seconds.into());
     }
+    for value in warning::headers(&status.warnings) {
+        response.headers_mut().append(WARNING, value);
+    }
     if wanted == Wanted::Yaml { yaml(response) } else { response }
 }
 

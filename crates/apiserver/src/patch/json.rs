@@ -65,6 +65,9 @@ fn step(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(),
     // No value is null.
     let value = operation.get("value").unwrap_or(&Value::Null);
     let path = text("path")?;
+    if !path.is_empty() && !path.contains('/') {
+        return Err(Inapplicable);
+    }
     match text("op")? {
         "add" => add(object, path, value.clone()),
         "remove" => remove(object, path).map(drop),
@@ -277,9 +280,12 @@ mod tests {
             assert_eq!((refused.code, refused.message), (400, format!("error decoding patch: {why}")));
         }
         assert_eq!(check(&json!([{"op": "add", "foo": 1}])).expect("operations"), ["[0].foo"]);
-        for nonsense in
-            [json!([{}]), json!([{"op": "x", "path": "/a"}]), json!([{"op": "move", "path": "/a"}])]
-        {
+        for nonsense in [
+            json!([{}]),
+            json!([{"op": "x", "path": "/a"}]),
+            json!([{"op": "move", "path": "/a"}]),
+            json!([{"op": "add", "path": "a", "value": 1}]),
+        ] {
             assert_eq!(apply(json!({}), &nonsense).expect_err("refused").code, 422, "{nonsense}");
         }
     }

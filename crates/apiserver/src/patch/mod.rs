@@ -70,16 +70,12 @@ pub fn read(media_type: &str, body: &[u8]) -> Result<Sent, Status> {
 }
 
 impl Patch {
-    /// The object after the patch; the object itself is not touched.
+    /// What the patch leaves; the object itself is not touched.
     pub fn apply(&self, object: &Value) -> Result<Value, Status> {
-        let patched = match self {
-            Self::Json(operations) => json::apply(object.clone(), operations)?,
-            Self::Merge(patch) => merge::apply(object.clone(), patch),
-            Self::Strategic(patch) => strategic::apply(object.clone(), patch)?,
-        };
-        if patched.is_object() {
-            return Ok(patched);
+        match self {
+            Self::Json(operations) => json::apply(object.clone(), operations),
+            Self::Merge(patch) => Ok(merge::apply(object.clone(), patch)),
+            Self::Strategic(patch) => strategic::apply(object.clone(), patch),
         }
-        Err(Status::bad_request("the patch does not leave an object"))
     }
 }

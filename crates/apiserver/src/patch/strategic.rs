@@ -142,6 +142,10 @@ fn merge_value<'a>(
             }
             Some(Value::Object(merge_object(Object::new(), patch, path)?))
         }
+        // There is nothing to merge with, so nobody asks how the list merges.
+        (None, Value::Array(list)) if !list.iter().any(|element| element.get(PATCH).is_some()) => {
+            Some(cleaned_value(change))
+        }
         (old, Value::Array(patch)) => {
             let old = match old {
                 Some(Value::Array(old)) => old,

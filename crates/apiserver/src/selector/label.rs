@@ -81,7 +81,8 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, String> {
         return Err(format!("found '{key}', expected: identifier"));
     }
     if let Some(error) = qualified_name_errors(key).first() {
-        return Err(format!("key: Invalid value: {key:?}: {error}"));
+        // Upstream does not say where.
+        return Err(format!("<nil>: Invalid value: {key:?}: {error}"));
     }
     let (operator, values) = if absent {
         (Operator::Absent, Vec::new())

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::create::create_tracked;
-use super::input::{self, Source};
+use super::input::{self, Input, Source};
 use super::options::{FieldValidation, field_validation};
 use super::update::{Tracking, change_tracked};
 use super::{Actor, Call, Reply, ownership};
@@ -14,9 +14,10 @@ use crate::apply::{self, Operation};
 use crate::core::Core;
 use crate::golang::json_type;
 use crate::http::yaml;
+use crate::kinds;
 use crate::metadata;
 use crate::registry::Part;
-use crate::status::Status;
+use crate::status::{ALREADY_EXISTS, Status};
 
 /// How often an object may come and go between looking and writing.
 const ATTEMPTS_MAX: usize = 100;
@@ -37,7 +38,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
             false => change(core, call, part, &config).await,
         };
         match attempt {
-            Err(status) if missing && status.reason == "AlreadyExists" => {}
+            Err(status) if missing && status.reason == ALREADY_EXISTS => {}
             Err(status) if !missing && part == Part::Main && status.reason == "NotFound" => {}
             other => return other,
         }
@@ -46,7 +47,7 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
 }
 
 async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Status> {
-    let mut object = made(core, call, &Value::Null, config)?;
+    let Input { mut object, mut warnings } = made(core, call, &Value::Null, config)?;
     // There is nothing that it could have been read from.
     metadata::set(&mut object, "resourceVersion", None);
     let uid = metadata::text(&object, "uid");
@@ -59,18 +60,25 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
     call.may(core, "create")?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
+    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
     let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;
-    Ok(Reply::object(StatusCode::CREATED, json, config.warnings.clone()))
+    Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
 
 async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result<Reply, Status> {
-    let make = |old: &Value| made(core, call, old, config);
+    let mut warnings = Vec::new();
+    let make = |old: &Value| {
+        let made = made(core, call, old, config)?;
+        warnings = made.warnings;
+        warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &made.object));
+        Ok(made.object)
+    };
     let json = change_tracked(core, call, part, Tracking::Done, make).await?;
-    Ok(Reply::object(StatusCode::OK, json, config.warnings.clone()))
+    Ok(Reply::object(StatusCode::OK, json, warnings))
 }
 
-/// The object that the configuration makes of what is there, with its record.
-fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Value, Status> {
+/// The object that the configuration makes of what is there, with its record and what to warn of.
+fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Input, Status> {
     let now = ownership::time(core.clock.now());
     let manager = call.query.get("fieldManager");
     let subresource = ownership::subresource(call);
@@ -79,11 +87,11 @@ fn made(core: &Core, call: &Call, old: &Value, config: &Config) -> Result<Value,
     let applied = apply::apply(old, &config.object, shape, &writer, call.query.flag("force"))?;
     let mut object = applied.object;
     ownership::detach(&mut object);
-    let mut object = input::decode(call, object, &Source::Apply, &[])?.object;
+    let Input { mut object, warnings } = input::decode(call, object, &Source::Apply, &[])?;
     input::place(call, &mut object)?;
     input::check_version(call, &object, old)?;
     ownership::attach(&mut object, applied.record);
-    Ok(object)
+    Ok(Input { object, warnings: config.warnings.iter().cloned().chain(warnings).collect() })
 }
 
 fn read(call: &Call) -> Result<Config, Status> {

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
-use crate::status::{Resource, Status};
+use crate::status::{ALREADY_EXISTS, Resource, Status};
 use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
 /// Length of what `generateName` gets appended, and of the longest prefix it is appended to.
@@ -28,9 +28,17 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
     let Input { object, mut warnings } = input::body(call)?;
-    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
+    let more = kinds::warnings::of(call.info().resource(), &object);
     let namespace = call.namespace.as_deref().unwrap_or_default();
-    let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
+    let actor = Actor::of(call)?;
+    let created = create(core, call.kind.as_ref(), namespace, object, &actor).await;
+    let json = created.map_err(|status| {
+        // What is asked for is judged before anybody looks whether it is there already.
+        let judged = status.reason == ALREADY_EXISTS;
+        let status = status.warned(&warnings);
+        if judged { status.warned(&more) } else { status }
+    })?;
+    warnings.extend(more);
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
 
@@ -38,7 +46,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
 pub async fn ensure(core: &Arc<Core>, kind: &dyn Kind, namespace: &str, object: Value) -> Result<(), Status> {
     let decoded = kind.decode(&object).map_err(Status::internal)?;
     match create(core, kind, namespace, decoded.object, &Actor::server()).await {
-        Err(status) if status.reason == "AlreadyExists" => Ok(()),
+        Err(status) if status.reason == ALREADY_EXISTS => Ok(()),
         other => other.map(drop),
     }
 }
@@ -64,7 +72,8 @@ pub async fn create_tracked(
     tracking: Tracking,
 ) -> Result<Bytes, Status> {
     let info = kind.info();
-    if metadata::version(&object)?.is_some() {
+    // One that is no number is as good as none.
+    if matches!(metadata::version(&object), Ok(Some(_))) {
         // Upstream answers this one without a reason.
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));

@@ -143,10 +143,11 @@ pub fn body(call: &Call) -> Result<Input, Status> {
 
 /// The object that a patch made. `notes` are those of the patch itself.
 pub fn decode(call: &Call, mut value: Value, source: &Source<'_>, notes: &[String]) -> Result<Input, Status> {
-    if !matches!(source, Source::Strategic(_))
-        && let Some((.., why)) = foreign(call, &value)
-    {
-        return Err(refused(call, &value, source, why));
+    if !matches!(source, Source::Strategic(_)) {
+        interpret(&value).map_err(|why| refused(call, &value, source, why))?;
+        if let Some((.., why)) = foreign(call, &value) {
+            return Err(refused(call, &value, source, why));
+        }
     }
     complete(call, &mut value);
     finish(call, value, source, |unknown| {
@@ -213,6 +214,9 @@ fn refused(call: &Call, value: &Value, source: &Source<'_>, why: String) -> Stat
 
 /// What upstream's converter of unstructured objects says where its JSON decoder says something else.
 fn converted(why: &str) -> String {
+    if why.starts_with("illegal base64 data") {
+        return format!("error decoding from json: {why}");
+    }
     let Some(rest) = why.strip_prefix("json: cannot unmarshal ") else { return why.to_owned() };
     let Some((found, wanted)) = rest.split_once(" into ").zip(rest.rsplit_once(" of type ")) else {
         return why.to_owned();

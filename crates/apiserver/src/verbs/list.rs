@@ -3,33 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bowline_api::ObjectKey;
 use http::Method;
-use serde::{Deserialize, Serialize};
 
-use super::{Call, Listed, Outcome, Reply, list_options};
+use super::{Call, Listed, Outcome, Reply, continuation, list_options};
 use crate::core::Core;
+use crate::golang::{parse_fault, quoted};
 use crate::selector::Selector;
 use crate::status::Status;
-use crate::store::Gone;
 
 /// How long a request for a version of the future waits for it, as upstream does.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// Objects looked at per look into the store while a page fills.
 const SCAN: usize = 1000;
 
-/// Where a list goes on. Opaque to clients.
-#[derive(Serialize, Deserialize)]
-struct Token {
-    v: String,
-    rv: u64,
-    namespace: String,
-    name: String,
-}
-
-const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+/// What a page that comes too late is told.
+const TOO_LATE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     Ok(Reply::plain(Outcome::List(listed(core, call).await?)))
@@ -53,10 +42,16 @@ pub async fn listed(core: &Core, call: &Call) -> Result<Listed, Status> {
             (None, version.filter(|_| exact))
         }
         token => {
-            let (after, version) = parse_token(token)?;
-            // Another server may have answered with the page before.
-            wait_for(core, version).await?;
-            (Some(after), Some(version))
+            let position = continuation::parse(call.namespace.as_deref(), call.info().namespaced, token)?;
+            if !matches!(call.query.get("resourceVersion"), "" | "0") {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(Status::bad_request(why));
+            }
+            if let Some(version) = position.version {
+                // Another server may have answered with the page before.
+                wait_for(core, version).await?;
+            }
+            (Some(position.after), position.version)
         }
     };
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -76,8 +71,9 @@ fn page(
     let mut listed = Listed::default();
     let scan = if selector.is_everything() { limit } else { SCAN };
     loop {
-        let page =
-            core.page(kind, namespace, after.as_ref(), at, scan).map_err(|gone| expired(call, gone))?;
+        let page = core
+            .page(kind, namespace, after.as_ref(), at, scan)
+            .map_err(|_| expired(call, after.as_ref()))?;
         // Later looks see the version of the first one.
         (listed.version, at) = (page.version, Some(page.version));
         let last = page.objects.last().map(|object| object.key.clone());
@@ -87,7 +83,7 @@ fn page(
             }
             let rest = page.objects.len() - position - 1 + page.remaining;
             if listed.objects.len() == limit && rest > 0 {
-                listed.continue_ = token(&object.key, page.version);
+                listed.continue_ = continuation::token(namespace, &object.key, Some(page.version));
                 // With a selector the rest is not counted, as upstream has it.
                 listed.remaining = selector.is_everything().then_some(rest);
                 return Ok(listed);
@@ -101,20 +97,25 @@ fn page(
 }
 
 /// The version a client asks for; absent and `0` mean "whatever is there".
-pub fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
+fn wanted_version(call: &Call) -> Result<Option<u64>, Status> {
     let wrong = |why| Status::bad_request(format!("invalid resource version: {why}"));
     version(call).map_err(wrong)
 }
 
+/// The same for requests about one object. Upstream tells its clients of a wrong one as if it were its own fault.
+pub fn version_of_one(call: &Call) -> Result<Option<u64>, Status> {
+    version(call).map_err(Status::bare)
+}
+
 /// The same; the error is upstream's text.
-pub fn version(call: &Call) -> Result<Option<u64>, String> {
+fn version(call: &Call) -> Result<Option<u64>, String> {
     match call.query.get("resourceVersion") {
         "" => Ok(None),
         text => {
-            let wrong = |_| {
-                format!(
-                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-                )
+            let wrong = |error| {
+                let text = quoted(text);
+                let why = parse_fault(&error);
+                format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {why}")
             };
             text.parse::<u64>().map(|version| Some(version).filter(|version| *version > 0)).map_err(wrong)
         }
@@ -134,29 +135,14 @@ pub async fn wait_for(core: &Core, version: u64) -> Result<(), Status> {
     reached.map_err(|_| Status::version_too_large(version, core.store.version()))
 }
 
-fn expired(call: &Call, gone: Gone) -> Status {
-    if call.query.has("continue") {
-        return Status::expired(
-            "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
-        );
+/// The history that a list asks for is no longer kept. `after` is where its page begins.
+fn expired(call: &Call, after: Option<&ObjectKey>) -> Status {
+    match after.filter(|_| call.query.has("continue")) {
+        None => Status::expired("The resourceVersion for the provided list is too old."),
+        Some(after) => {
+            let mut status = Status::expired(TOO_LATE);
+            status.continue_ = continuation::token(call.namespace.as_deref(), after, None);
+            status
+        }
     }
-    Status::expired(format!(
-        "The resourceVersion for the provided list is too old: {} ({})",
-        gone.wanted, gone.oldest
-    ))
-}
-
-fn token(after: &ObjectKey, version: u64) -> String {
-    let ObjectKey { namespace, name } = after.clone();
-    let token = Token { v: TOKEN_VERSION.into(), rv: version, namespace, name };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
-}
-
-fn parse_token(text: &str) -> Result<(ObjectKey, u64), Status> {
-    let decoded = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
-    let token: Option<Token> = decoded.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let token = token.filter(|token| token.v == TOKEN_VERSION);
-    let token =
-        token.ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))?;
-    Ok((ObjectKey::new(token.namespace, token.name), token.rv))
 }

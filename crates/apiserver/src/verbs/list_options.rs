@@ -10,6 +10,7 @@ const NOT_OLDER_THAN: &str = "NotOlderThan";
 const INITIAL: &str = "sendInitialEvents";
 
 pub fn check_list(query: &Query) -> Result<(), Status> {
+    check_numbers(query)?;
     let mut errors = Vec::new();
     let (wanted, version) = (query.get(MATCH), query.get("resourceVersion"));
     if !wanted.is_empty() {
@@ -34,6 +35,7 @@ pub fn check_list(query: &Query) -> Result<(), Status> {
 }
 
 pub fn check_watch(query: &Query) -> Result<(), Status> {
+    check_numbers(query)?;
     let mut errors = Vec::new();
     let wanted = query.get(MATCH);
     if query.has(INITIAL) && wanted != NOT_OLDER_THAN {
@@ -48,9 +50,14 @@ pub fn check_watch(query: &Query) -> Result<(), Status> {
         if wanted != NOT_OLDER_THAN {
             errors.push(unsupported(wanted, &[NOT_OLDER_THAN]));
         }
-        errors.extend(continued(query));
     }
+    errors.extend(continued(query));
     judged(&errors)
+}
+
+/// Also those that only the other verb uses.
+fn check_numbers(query: &Query) -> Result<(), Status> {
+    ["limit", "timeoutSeconds"].iter().try_for_each(|name| query.count(name).map(drop))
 }
 
 fn continued(query: &Query) -> Option<Invalid> {
@@ -98,7 +105,13 @@ mod tests {
         let initial = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
         assert_eq!(list("sendInitialEvents=true"), invalid(initial));
 
+        let number = Err("strconv.ParseInt: parsing \"x\": invalid syntax".to_owned());
+        assert_eq!((list("timeoutSeconds=x"), watch("limit=x")), (number.clone(), number));
+
         assert_eq!(watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), Ok(()));
+        let continued =
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+        assert_eq!(watch("continue=x"), invalid(continued));
         let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         assert_eq!(watch("sendInitialEvents=true"), invalid(requires));
         let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";

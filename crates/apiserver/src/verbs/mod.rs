@@ -3,6 +3,7 @@
 mod actor;
 mod apply;
 mod binding;
+mod continuation;
 mod create;
 mod delete;
 mod eviction;
@@ -196,6 +197,11 @@ async fn dispatch(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply
             part.ok_or_else(|| if custom { call.not_found() } else { Status::no_such_resource() })?
         }
     };
+    if info.verbs == ["create"] {
+        // It is handed on, or answered at once, and never there afterwards.
+        let found = call.name.is_none();
+        return Err(if found { Status::method_not_allowed() } else { Status::no_such_resource() });
+    }
     let everywhere = info.namespaced && call.namespace.is_none();
     match (method, call.name.is_some()) {
         (&Method::GET, false) if call.query.flag("watch") => watch::run(core, call).await,

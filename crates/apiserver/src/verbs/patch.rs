@@ -10,6 +10,7 @@ use super::options::{self, Verb};
 use super::update::change;
 use super::{Call, Reply, apply};
 use crate::core::Core;
+use crate::kinds;
 use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, STRATEGIC, Sent};
 use crate::registry::Part;
 use crate::status::Status;
@@ -43,6 +44,7 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
         input::place(call, &mut input.object)?;
         input::check_version(call, &input.object, old)?;
         warnings = input.warnings;
+        warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &input.object));
         Ok(input.object)
     };
     let json = change(core, call, part, make).await?;

@@ -25,7 +25,7 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply
     let Some(paths) = &call.info().scale else { return Err(Status::no_such_resource()) };
     match *method {
         Method::GET => {
-            if let Some(version) = list::wanted_version(call)? {
+            if let Some(version) = list::version_of_one(call)? {
                 list::wait_for(core, version).await?;
             }
             let object = core.store.get(&call.info().table, &call.key()).ok_or_else(|| call.not_found())?;

@@ -14,6 +14,7 @@ use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::Invalid;
+use crate::kinds::warnings;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
@@ -34,7 +35,20 @@ pub enum Tracking {
 
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
-    let Input { mut object, warnings } = input::body(call)?;
+    let Input { object, mut warnings } = input::body(call)?;
+    let (code, json, more) =
+        put(core, call, part, object).await.map_err(|status| status.warned(&warnings))?;
+    warnings.extend(more);
+    Ok(Reply::object(code, json, warnings))
+}
+
+/// Replaces what is there, or creates what may come about this way. The answer says what to warn of.
+async fn put(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    mut object: Value,
+) -> Result<(StatusCode, Bytes, Vec<String>), Status> {
     input::place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
@@ -42,9 +56,11 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
         check_uid(call, &object, &Value::Null)?;
         call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
+        let warnings = warnings::of(info.resource(), &object);
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
-        return Ok(Reply::object(StatusCode::CREATED, json, warnings));
+        return Ok((StatusCode::CREATED, json, warnings));
     }
+    let mut warnings = Vec::new();
     let json = change(core, call, part, |old| {
         check_uid(call, &object, old)?;
         if metadata::version(&object)?.is_none() && !info.unconditional_update {
@@ -53,10 +69,11 @@ pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Sta
             return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
         }
         input::check_version(call, &object, old)?;
+        warnings = warnings::of_update(info.resource(), part, old, &object);
         Ok(object.clone())
     })
     .await?;
-    Ok(Reply::object(StatusCode::OK, json, warnings))
+    Ok((StatusCode::OK, json, warnings))
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.

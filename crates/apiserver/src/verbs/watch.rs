@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::list::{version, wait_for};
+use super::list::{version_of_one, wait_for};
 use super::{Call, Outcome, Reply, list_options};
 use crate::core::Core;
 use crate::output::events::Encoder;
@@ -47,9 +46,7 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
     list_options::check_watch(&call.query)?;
     let seconds = call.query.count("timeoutSeconds")?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
-    // Upstream tells its clients of this one as if it were its own fault.
-    let wrong = |why: String| Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
-    let version = version(&call).map_err(wrong)?;
+    let version = version_of_one(&call)?;
     let initial = initial_events(&call, version);
     if let Some(version) = version {
         wait_for(core, version).await?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
 use crate::field::Invalid;
-use crate::kinds::service::{EXTERNAL_NAME, HEADLESS, LOAD_BALANCER, NODE_PORT};
+use crate::kinds::service::{EXTERNAL_NAME, HEADLESS, LOAD_BALANCER, NODE_PORT, address_errors};
 use crate::metadata;
 use crate::status::Status;
 
@@ -122,6 +122,11 @@ impl Admission for ServiceAddresses {
     ) -> Result<(), Status> {
         if !request.is("", "services") || object["spec"]["type"] == EXTERNAL_NAME {
             return Ok(());
+        }
+        // Upstream hands out addresses before it looks at the rest, so nothing else is said of a service whose own are wrong.
+        let errors = if request.old.is_none() { address_errors(&object["spec"]) } else { Vec::new() };
+        if !errors.is_empty() {
+            return Err(Status::invalid("", "Service", request.name, &errors));
         }
         let mut taken = Taken::by_others(request, lister);
         let before = request.old.map(|old| &old["spec"]);

@@ -150,9 +150,10 @@ pub fn topology_terms(field: &str, terms: &[TopologySelectorTerm]) -> Vec<Invali
                 errors.push(Invalid::duplicate(format!("{at}.key"), rule.key.as_str()));
             }
         }
-        if seen.contains(&rules) {
-            errors.push(Invalid::duplicate(at, ""));
-        }
+        // To upstream a term that asks for nothing is like one that it has not looked at yet.
+        let unseen = if rules.is_empty() { terms.len() } else { 0 };
+        let twins = unseen + seen.iter().filter(|earlier| **earlier == rules).count();
+        errors.extend((0..twins).map(|_| Invalid::duplicate(at.as_str(), "")));
         seen.push(rules);
     }
     errors

@@ -1,10 +1,12 @@
-//! Where the bytes of a volume are. Exactly one source; the ones that this project serves are looked into.
+//! Where the bytes of a volume are: exactly one source.
 
 use k8s_openapi::api::core::v1::{
     CSIPersistentVolumeSource, HostPathVolumeSource, NFSVolumeSource, PersistentVolumeSpec, SecretReference,
 };
 
+use super::intree;
 use crate::field::Invalid;
+use crate::kinds::check::same::json;
 use crate::kinds::check::{self, names, paths};
 
 const HOST_PATH_TYPES: [&str; 8] =
@@ -51,14 +53,15 @@ pub fn errors(field: &str, spec: &PersistentVolumeSpec) -> Vec<Invalid> {
     let Some((first, others)) = set.split_first() else {
         return vec![Invalid::required(field, "must specify a volume type")];
     };
-    let mut errors = inner_errors(&format!("{field}.{first}"), first, spec);
+    let mut errors = inner_errors(field, first, spec);
     // Flex volumes are not counted against others upstream.
     let second = others.iter().filter(|name| **name != "flexVolume");
     errors.extend(second.map(|name| Invalid::forbidden(format!("{field}.{name}"), SECOND)));
     errors
 }
 
-fn inner_errors(at: &str, name: &str, spec: &PersistentVolumeSpec) -> Vec<Invalid> {
+fn inner_errors(field: &str, name: &str, spec: &PersistentVolumeSpec) -> Vec<Invalid> {
+    let at = &format!("{field}.{name}");
     match name {
         "hostPath" => spec.host_path.as_ref().map(|source| host_path_errors(at, source)),
         "nfs" => spec.nfs.as_ref().map(|source| nfs_errors(at, source)),
@@ -71,7 +74,8 @@ fn inner_errors(at: &str, name: &str, spec: &PersistentVolumeSpec) -> Vec<Invali
             });
             path.into_iter().chain(anywhere).collect()
         }),
-        _ => None,
+        "cephFS" => Some(intree::errors(field, "cephfs", &json(spec))),
+        other => Some(intree::errors(field, other, &json(spec))),
     }
     .unwrap_or_default()
 }

@@ -111,7 +111,7 @@ fn affinity_errors(spec: &ServiceSpec) -> Vec<Invalid> {
     wrong.into_iter().chain(range.map(|seconds| Invalid::invalid(at, seconds, text))).collect()
 }
 
-fn cluster_ip_errors(spec: &ServiceSpec) -> Vec<Invalid> {
+pub fn cluster_ip_errors(spec: &ServiceSpec) -> Vec<Invalid> {
     let at = "spec.clusterIPs";
     let ips = spec.cluster_ips.as_deref().unwrap_or_default();
     let listed = || same::json(&spec.cluster_ips);

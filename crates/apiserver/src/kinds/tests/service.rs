@@ -157,6 +157,13 @@ fn addresses_are_handed_out_once() {
         (&headless["clusterIP"], &headless["ipFamilyPolicy"]),
         (&json!("None"), &json!("RequireDualStack"))
     );
+    let mut misplaced = patched(
+        &base(),
+        &spec(json!({"clusterIP": "elsewhere", "clusterIPs": ["elsewhere"], "type": "Magic"})),
+    );
+    let refused = plugin.admit(&request("s"), &mut misplaced, &services).unwrap_err().message;
+    let want = "Service \"s\" is invalid: spec.clusterIPs[0]: Invalid value: \"elsewhere\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    assert_eq!(refused, want);
     let refused = |patch: Value| {
         let object = patched(&base(), &spec(patch));
         plugin.validate(&request("s"), &object, &services).unwrap_err().message

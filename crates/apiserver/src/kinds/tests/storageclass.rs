@@ -87,6 +87,11 @@ fn rules() {
                 json!({"allowedTopologies": term_twice}),
                 &["allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\""],
             ),
+            (
+                "a term that asks for nothing",
+                json!({"allowedTopologies": [{}]}),
+                &["allowedTopologies[0].matchLabelExpressions: Duplicate value: \"\""],
+            ),
             ("any mount options", json!({"mountOptions": ["", "x"]}), &[]),
         ],
     );

@@ -148,5 +148,8 @@ fn the_kind_decides_how_lists_merge() {
 #[test]
 fn a_missing_merge_key_is_refused() {
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
-    assert_eq!(apply(typed(json!({}), "Pod"), &patch).unwrap_err().code, 500);
+    let pod = typed(json!({"spec": {"containers": [{"name": "a"}]}}), "Pod");
+    assert_eq!(apply(pod, &patch).unwrap_err().code, 500);
+    let merged = apply(typed(json!({}), "Pod"), &patch).expect("there is nothing to merge with");
+    assert_eq!(merged["spec"], patch["spec"]);
 }

@@ -338,3 +338,23 @@ async fn concurrent_patches_all_land() {
     futures::future::join_all(all).await;
     assert_eq!(get(&server, &path).await.ok()["data"].as_object().unwrap().len(), 51);
 }
+
+/// As upstream's server answered.
+#[tokio::test]
+async fn what_is_there_is_told_also_when_nothing_is_to_be_written() {
+    let server = server().await;
+    let mut held = configmap("a");
+    held["metadata"]["finalizers"] = json!(["x.io/held"]);
+    post(&server, CONFIGMAPS, &held).await.ok();
+    let dry = format!("{CONFIGMAPS}?dryRun=All");
+    assert_eq!(post(&server, &dry, &held).await.body["message"], "configmaps \"a\" already exists");
+    delete(&server, &format!("{CONFIGMAPS}/a"), None).await.ok();
+    for path in [CONFIGMAPS, dry.as_str()] {
+        let refused = post(&server, path, &held).await;
+        let leaving = "object is being deleted: configmaps \"a\" already exists";
+        assert_eq!((refused.code, &refused.body["message"]), (409, &json!(leaving)));
+    }
+    let mut other = configmap("b");
+    other["metadata"]["resourceVersion"] = "no number".into();
+    assert_eq!(post(&server, CONFIGMAPS, &other).await.code, 201);
+}

@@ -1,0 +1,124 @@
+//! Sources of the plugins that were part of Kubernetes. Nothing here mounts them, but objects that name them are checked
+//! for what has to be there.
+
+use serde_json::Value;
+
+use crate::field::Invalid;
+
+/// A source, where complaints about it point, and what it must have.
+struct Rule {
+    source: &'static str,
+    at: &'static str,
+    required: &'static [&'static str],
+}
+
+const fn rule(source: &'static str, at: &'static str, required: &'static [&'static str]) -> Rule {
+    Rule { source, at, required }
+}
+
+const RULES: [Rule; 15] = [
+    rule("gcePersistentDisk", "persistentDisk", &["pdName"]),
+    rule("awsElasticBlockStore", "awsElasticBlockStore", &["volumeID"]),
+    rule("glusterfs", "glusterfs", &["endpoints", "path"]),
+    rule("rbd", "rbd", &["monitors", "image"]),
+    rule("cephfs", "cephfs", &["monitors"]),
+    rule("iscsi", "iscsi", &["targetPortal", "iqn"]),
+    rule("cinder", "cinder", &["volumeID"]),
+    rule("flexVolume", "flexVolume", &["driver"]),
+    rule("azureFile", "azureFile", &["secretName", "shareName"]),
+    rule("vsphereVolume", "vsphereVolume", &["volumePath"]),
+    rule("photonPersistentDisk", "photonPersistentDisk", &["pdID"]),
+    rule("portworxVolume", "portworxVolume", &["volumeID"]),
+    rule("scaleIO", "scaleIO", &["gateway", "system", "volumeName"]),
+    rule("storageos", "storageos", &["volumeName"]),
+    rule("quobyte", "quobyte", &["volume"]),
+];
+/// Units of an iSCSI target.
+const UNITS: std::ops::RangeInclusive<i64> = 0..=255;
+
+/// `spec` as it goes over the wire, `source` as it is called there.
+pub fn errors(field: &str, source: &str, spec: &Value) -> Vec<Invalid> {
+    let given = &spec[source];
+    let mut errors = Vec::new();
+    if source == "quobyte" && is_empty(&given["registry"]) {
+        let why = "must be a host:port pair or multiple pairs separated by commas";
+        errors.push(Invalid::required(format!("{field}.quobyte.registry"), why));
+    }
+    for Rule { at, required, .. } in RULES.iter().filter(|rule| rule.source == source) {
+        let missing = required.iter().filter(|name| is_empty(&given[**name]));
+        errors.extend(missing.map(|name| Invalid::required(format!("{field}.{at}.{name}"), "")));
+    }
+    let unit = given["lun"].as_i64().filter(|unit| source == "iscsi" && !UNITS.contains(unit));
+    errors.extend(unit.map(|unit| {
+        Invalid::invalid(format!("{field}.iscsi.lun"), unit, "must be between 0 and 255, inclusive")
+    }));
+    if source == "fc" && is_empty(&given["targetWWNs"]) && is_empty(&given["wwids"]) {
+        let why = "must specify either targetWWNs or wwids, but not both";
+        errors.push(Invalid::required(format!("{field}.fc.targetWWNs"), why));
+    }
+    errors
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// As upstream's server answered.
+    #[test]
+    fn what_must_be_there() {
+        let table = [
+            (
+                "iscsi",
+                json!({"lun": -1}),
+                vec![
+                    "spec.iscsi.targetPortal: Required value",
+                    "spec.iscsi.iqn: Required value",
+                    "spec.iscsi.lun: Invalid value: -1: must be between 0 and 255, inclusive",
+                ],
+            ),
+            ("iscsi", json!({"targetPortal": "a", "iqn": "b", "lun": 0}), vec![]),
+            ("gcePersistentDisk", json!({}), vec!["spec.persistentDisk.pdName: Required value"]),
+            (
+                "rbd",
+                json!({"monitors": []}),
+                vec!["spec.rbd.monitors: Required value", "spec.rbd.image: Required value"],
+            ),
+            (
+                "fc",
+                json!({}),
+                vec![
+                    "spec.fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both",
+                ],
+            ),
+            ("fc", json!({"wwids": ["a"]}), vec![]),
+            (
+                "quobyte",
+                json!({}),
+                vec![
+                    "spec.quobyte.registry: Required value: must be a host:port pair or multiple pairs separated by commas",
+                    "spec.quobyte.volume: Required value",
+                ],
+            ),
+            (
+                "scaleIO",
+                json!({"system": "a"}),
+                vec!["spec.scaleIO.gateway: Required value", "spec.scaleIO.volumeName: Required value"],
+            ),
+        ];
+        for (source, given, want) in table {
+            let found: Vec<String> =
+                errors("spec", source, &json!({(source): given})).iter().map(ToString::to_string).collect();
+            assert_eq!(found, want, "{source} {given}");
+        }
+    }
+}
