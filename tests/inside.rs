@@ -32,11 +32,18 @@ kind: Pod
 metadata: {name: pair}
 spec:
   restartPolicy: Never
+  terminationGracePeriodSeconds: 1
   initContainers:
   - {name: first, image: host, command: [/bin/sh, -c, "echo prepared"]}
   containers:
   - {name: a, image: host, command: [/bin/sh, -c, "printf done"]}
-  - {name: b, image: nosuch, command: [/bin/true]}
+  - {name: b, image: host, command: [/bin/sleep, "3600"]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: unknown}
+spec:
+  containers: [{name: main, image: nosuch}]
 ---
 apiVersion: v1
 kind: Pod
@@ -105,13 +112,13 @@ async fn logs(kubectl: &Kubectl<'_>) {
     kubectl.sees("wait --for=jsonpath={.status.containerStatuses[0].lastState.terminated.exitCode}=3 pod/crasher --timeout=60s", &[]).await;
     kubectl.sees("logs crasher --previous", &["a run\n"]).await;
 
-    kubectl.sees("logs pair -c first", &["prepared\n"]).await;
+    said(kubectl, "logs pair -c first", "prepared\n").await;
     said(kubectl, "logs pair -c a", "done").await;
     kubectl
         .refused(
-            "logs pair -c b",
+            "logs unknown",
             "",
-            &["container \"b\" in pod \"pair\" is waiting to start: image can't be pulled"],
+            &["container \"main\" in pod \"unknown\" is waiting to start: image can't be pulled"],
         )
         .await;
     kubectl.refused("logs pair -c z", "", &["container z is not valid for pod pair"]).await;

@@ -70,6 +70,7 @@ themes! {
     events: Same,
     explain: Same,
     get: Same,
+    inside: Same,
     raw: Same,
     rules: Same,
     scale: Same,

@@ -70,6 +70,8 @@ impl<'a> Shell<'a> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).current_dir(folder().join("manifests"));
         shell.env_clear().env("PATH", &self.path).env("LC_ALL", "C").env("TZ", "UTC");
+        // A kubectl lives too briefly for its garbage to matter.
+        shell.env("GOGC", "off");
         shell.env("HOME", scratch).env("TMPDIR", at("tmp")).env("KUBECACHEDIR", at("cache"));
         shell.env("KUBECONFIG", &self.server.kubeconfig);
         shell.env("SNAPSHOT_CRDS", peer("SNAPSHOT_CRDS", "snapshot-crds"));

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::Server;
 use crate::protobuf;
-use crate::testing::{CONFIGMAPS, configmap, from_outside, post, server};
+use crate::store::Store;
+use crate::testing::{CONFIGMAPS, configmap, from_outside, post, server, server_on};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -89,4 +90,22 @@ async fn a_timer_knows_no_media_types() {
         let status: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((&status["reason"], &status["kind"]), (&json!("Timeout"), &Value::Null), "{accept}");
     }
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_a_status_in_its_own_encoding() {
+    let dir = tempfile::tempdir().unwrap();
+    let reopened = || async { server_on(Store::open_file(dir.path()).unwrap()).await };
+    let old = post(&reopened().await, CONFIGMAPS, &configmap("a")).await.version();
+    post(&reopened().await, CONFIGMAPS, &configmap("b")).await.ok();
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={old}");
+    let (code, media, body) = ask(&reopened().await, &path, BINARY).await;
+    assert_eq!((code, &*media), (200, "application/vnd.kubernetes.protobuf;stream=watch"));
+    let (length, event) = body.split_at(4);
+    assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, event.len());
+    let start = event.windows(4).position(|part| part == b"k8s\0").unwrap();
+    assert!(event[..start].starts_with(b"\x0a\x05ERROR\x12"));
+    let status = opened(&event[start..]);
+    assert_eq!((&status["reason"], &status["code"]), (&json!("Expired"), &json!(410)));
+    assert_eq!(status["details"], Value::Null, "upstream says nothing more");
 }

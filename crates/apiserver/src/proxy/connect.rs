@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_host::Net;
 use http::{Request, Response};
-use http_body_util::Empty;
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -22,6 +22,8 @@ pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "
 /// A node that does not pick up in this time is not there, as upstream sees it.
 const DIAL: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// What a kubelet may say about a failure.
+const COMPLAINT_MAX: usize = 4 << 10;
 
 /// Why a kubelet could not be asked, in the words of Go's library, which upstream's users know.
 #[derive(Debug, thiserror::Error)]
@@ -96,5 +98,13 @@ impl NodeProxy {
             }
         });
         Ok(sender.send_request(request).await?)
+    }
+}
+
+/// What a kubelet says about a failure.
+pub async fn complaint(response: Response<Incoming>) -> String {
+    match Limited::new(response.into_body(), COMPLAINT_MAX).collect().await {
+        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+        Err(error) => format!("the kubelet's answer cannot be read: {error}"),
     }
 }

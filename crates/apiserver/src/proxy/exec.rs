@@ -6,10 +6,11 @@ use http::header::{
     SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
+use super::connect::complaint;
 use super::location::{self, Endpoint};
 use super::{Connection, PODS, channel, join};
 use crate::auth::ResourceAttributes;
@@ -39,9 +40,6 @@ const BACK: [HeaderName; 6] = [
     SEC_WEBSOCKET_EXTENSIONS,
     STREAM_PROTOCOL,
 ];
-/// What a kubelet may say about a failure.
-const COMPLAINT_MAX: usize = 4 << 10;
-
 pub async fn run(
     core: &Core,
     method: &Method,
@@ -133,12 +131,6 @@ fn begin(mut response: Response<Incoming>, client: OnUpgrade, call: &Call) -> Re
         }
     }
     answer
-}
-
-async fn complaint(response: Response<Incoming>) -> String {
-    let complaint = Limited::new(response.into_body(), COMPLAINT_MAX).collect().await;
-    let complaint = complaint.map(|body| body.to_bytes()).unwrap_or_default();
-    String::from_utf8_lossy(&complaint).into_owned()
 }
 
 /// What a kubelet says is handed on as it is.

@@ -30,14 +30,13 @@ pub async fn run(client: OnUpgrade, kubelet: OnUpgrade, closing: CancellationTok
 async fn pass(client: Upgraded, kubelet: Upgraded) -> io::Result<()> {
     let (mut from_client, mut to_client) = tokio::io::split(TokioIo::new(client));
     let (mut from_kubelet, mut to_kubelet) = tokio::io::split(TokioIo::new(kubelet));
-    let passed = tokio::select! {
-        passed = tokio::io::copy(&mut from_client, &mut to_kubelet) => Err(passed),
-        passed = tokio::io::copy(&mut from_kubelet, &mut to_client) => Ok(passed),
-    };
-    match passed {
+    tokio::select! {
         // The client has gone: what the kubelet still says is for nobody.
-        Err(passed) => passed.and(to_kubelet.shutdown().await),
-        Ok(passed) => {
+        passed = tokio::io::copy(&mut from_client, &mut to_kubelet) => {
+            passed?;
+            to_kubelet.shutdown().await
+        }
+        passed = tokio::io::copy(&mut from_kubelet, &mut to_client) => {
             passed?;
             to_client.shutdown().await?;
             drain(&mut from_client).await;

@@ -5,10 +5,11 @@ use form_urlencoded::Serializer;
 use futures::StreamExt;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 
+use super::connect::complaint;
 use super::location;
 use crate::core::Core;
 use crate::field::Invalid;
@@ -16,9 +17,6 @@ use crate::http::body::{self, Body};
 use crate::http::query::Query;
 use crate::status::Status;
 use crate::verbs::Call;
-
-/// What a kubelet may say about a failure.
-const COMPLAINT_MAX: usize = 64 << 10;
 
 pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::parse(&call.query)?;
@@ -56,23 +54,20 @@ pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
 }
 
 fn stream(response: Response<Incoming>, call: &Call) -> Response<Body> {
-    let (head, incoming) = response.into_parts();
+    let incoming = response.into_body();
     let closing = call.closing.clone().cancelled_owned();
     // A kubelet that breaks off in the middle ends the log; there is no other way to say so.
     let chunks = incoming.into_data_stream().take_while(|chunk| std::future::ready(chunk.is_ok()));
     let chunks = chunks.filter_map(|chunk| std::future::ready(chunk.ok())).take_until(closing);
     let mut answer = Response::new(body::stream(chunks));
-    let plain = HeaderValue::from_static("text/plain");
-    let media = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(plain);
-    answer.headers_mut().insert(CONTENT_TYPE, media);
+    // Whatever the kubelet calls it, as upstream does.
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     answer
 }
 
 async fn refusal(response: Response<Incoming>, pod: &str) -> Status {
     let code = response.status();
-    let complaint = Limited::new(response.into_body(), COMPLAINT_MAX).collect().await;
-    let complaint = complaint.map(|body| body.to_bytes()).unwrap_or_default();
-    complained(code, &String::from_utf8_lossy(&complaint), pod)
+    complained(code, &complaint(response).await, pod)
 }
 
 /// A kubelet's refusal in upstream's words, which keep some texts and drop others.

@@ -4,12 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use nix::pty::openpty;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 use super::shim::EXEC_SUBCOMMAND;
-use super::terminal::Screen;
+use super::terminal::{self, Screen};
 use crate::containers::{ExecSpec, Session};
 
 /// Code of a process that a signal ended is this and the signal.
@@ -27,30 +26,30 @@ pub(super) fn start(helper: &Path, dir: &Path, spec: &ExecSpec) -> io::Result<Se
 
 fn on_pipes(mut command: Command, stdin: bool) -> io::Result<Session> {
     let input = if stdin { Stdio::piped() } else { Stdio::null() };
-    let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut helper = Helper(command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
     Ok(Session {
-        stdin: child.stdin.take().map(|pipe| Box::new(pipe) as _),
-        stdout: Box::new(child.stdout.take().ok_or_else(missing)?),
-        stderr: Some(Box::new(child.stderr.take().ok_or_else(missing)?)),
+        stdin: helper.0.stdin.take().map(|pipe| Box::new(pipe) as _),
+        stdout: Box::new(helper.0.stdout.take().ok_or_else(missing)?),
+        stderr: Some(Box::new(helper.0.stderr.take().ok_or_else(missing)?)),
         terminal: None,
-        ended: Box::pin(end(Helper(child))),
+        ended: Box::pin(end(helper)),
     })
 }
 
 fn on_terminal(mut command: Command, stdin: bool) -> io::Result<Session> {
-    let pair = openpty(None, None)?;
-    command.stdin(pair.slave.try_clone()?).stdout(pair.slave.try_clone()?).stderr(pair.slave);
-    let child = command.spawn()?;
+    let (outer, inner) = terminal::pair()?;
+    command.stdin(inner.try_clone()?).stdout(inner.try_clone()?).stderr(inner);
+    let helper = Helper(command.spawn()?);
     // This side's copies of the terminal's other end go with the command; the end of the program is then the end.
     drop(command);
-    let screen = Screen::new(pair.master)?;
+    let screen = Screen::new(outer)?;
     Ok(Session {
         stdin: stdin.then(|| Box::new(screen.clone()) as _),
         stdout: Box::new(screen.clone()),
         stderr: None,
         terminal: Some(Box::new(screen)),
-        ended: Box::pin(end(Helper(child))),
+        ended: Box::pin(end(helper)),
     })
 }
 

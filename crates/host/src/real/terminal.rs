@@ -1,11 +1,15 @@
 //! The outer end of a terminal.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
@@ -13,6 +17,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::raw;
 use crate::containers::Terminal;
+
+/// A new terminal, its outer and its inner end. No process inherits either by accident: whoever has the outer end
+/// reads and writes for the program.
+pub(super) fn pair() -> io::Result<(OwnedFd, File)> {
+    let outer = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
+    grantpt(&outer)?;
+    unlockpt(&outer)?;
+    let mut inner = OpenOptions::new();
+    inner.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+    let inner = inner.open(ptsname_r(&outer)?)?;
+    Ok((outer.into(), inner))
+}
 
 /// Reads what a program writes to its terminal and writes what it reads from it; clones share it.
 #[derive(Clone)]

@@ -203,6 +203,33 @@ async fn devices_files_and_stacks_are_bound_and_unmounted_one_by_one() {
     kernel.loop_detach(&device).await.unwrap();
 }
 
+/// Both machines: so many bytes, and gone with the mount.
+#[tokio::test]
+async fn a_filesystem_in_memory_has_its_size_and_goes_with_its_mount() {
+    let world = World::new();
+    let (fake, _) = bowline_host::fake::host(1);
+    for host in [&world.host, &fake] {
+        let target = world.path("memory");
+        host.disk.create_dir_all(&target, 0o777).await.unwrap();
+        let file = target.join("file");
+        for size in [None, Some(1 << 20)] {
+            host.kernel.mount_memory(&target, size).await.unwrap();
+            let mount = host.kernel.mount_at(&target).await.unwrap().unwrap();
+            assert_eq!(mount.fs_type, "tmpfs");
+            host.disk.write_atomic(&file, b"here", 0o600).await.unwrap();
+            assert_eq!(host.disk.read(&file).await.unwrap(), b"here");
+            host.kernel.unmount(&target).await.unwrap();
+            assert_eq!(host.disk.kind(&file).await.unwrap(), None, "gone with its mount");
+        }
+        let missing = host.kernel.mount_memory(&world.path("nothing"), None).await.unwrap_err();
+        assert_eq!(errno(&missing), libc::ENOENT);
+    }
+    let target = world.path("memory");
+    world.host.kernel.mount_memory(&target, Some(1 << 20)).await.unwrap();
+    assert_eq!(world.host.disk.space(&target).await.unwrap().total, 1 << 20);
+    world.host.kernel.unmount(&target).await.unwrap();
+}
+
 /// Doubles an image under its filesystem; returns by how much the filesystem thinks it grew.
 async fn grow(world: &World, name: &str, fs_type: &str, mounted: bool) -> Result<f64, KernelError> {
     let (device, target) = world.mounted(name, fs_type).await;

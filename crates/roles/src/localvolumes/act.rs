@@ -121,7 +121,7 @@ impl Keyed for Manager {
 
 impl Manager {
     fn update(&self, seen: &Observed, change: impl FnOnce(&mut State)) {
-        self.memory.update(&seen.uid, &seen.name, seen.state.plugin, change);
+        self.memory.update(&seen.uid, &seen.name, change);
     }
 
     async fn make(&self, path: &Path) -> io::Result<()> {

@@ -42,18 +42,22 @@ impl Memory {
 
     /// A volume that an earlier process left.
     pub fn found(&self, uid: &str, name: &str, plugin: Plugin) {
-        let mut pods = self.pods();
-        let volumes = pods.entry(uid.to_owned()).or_default();
-        volumes.insert(name.to_owned(), State::new(plugin, Presence::Uncertain));
+        self.insert(uid, name, State::new(plugin, Presence::Uncertain));
+    }
+
+    /// A volume that is about to be made: from now on something of its pod may be here.
+    pub fn expect(&self, uid: &str, name: &str, plugin: Plugin) {
+        self.insert(uid, name, State::new(plugin, Presence::Absent));
+    }
+
+    fn insert(&self, uid: &str, name: &str, state: State) {
+        self.pods().entry(uid.to_owned()).or_default().insert(name.to_owned(), state);
     }
 
     /// Changes what is known about a volume, and tells those who wait for it.
-    pub fn update(&self, uid: &str, name: &str, plugin: Plugin, change: impl FnOnce(&mut State)) {
-        {
-            let mut pods = self.pods();
-            let volumes = pods.entry(uid.to_owned()).or_default();
-            let fresh = || State::new(plugin, Presence::Absent);
-            change(volumes.entry(name.to_owned()).or_insert_with(fresh));
+    pub fn update(&self, uid: &str, name: &str, change: impl FnOnce(&mut State)) {
+        if let Some(state) = self.pods().get_mut(uid).and_then(|volumes| volumes.get_mut(name)) {
+            change(state);
         }
         self.changed(uid);
     }

@@ -21,17 +21,22 @@ impl Manager {
     /// `None` when the volume is neither wanted nor here.
     pub(super) fn seen(&self, key: &str) -> Option<Observed> {
         let (uid, name) = key.split_once('/')?;
-        let pod = self.pod(uid);
-        let asked = pod.as_ref().and_then(|pod| {
-            let plan = plan::of_pod(pod).find(|(found, _)| *found == name)?.1;
-            Some((pod.clone(), plan))
-        });
-        let want = self.want(uid, pod.as_deref());
-        let state = match (self.memory.get(uid, name), want, &asked) {
-            (Some(state), ..) => state,
-            (None, Want::Ready, Some((_, plan))) => State::new(plan.plugin, Presence::Absent),
-            _ => {
-                self.follow(key, &[], "");
+        let known = self.memory.get(uid, name);
+        if known.is_none() {
+            let (pod, plan) = self.asked(uid, name)?;
+            if self.want(uid, Some(&pod)) != Want::Ready {
+                return None;
+            }
+            // Remembered, and only then is the pod looked at: whoever takes it away after that look sees this, too.
+            self.memory.expect(uid, name, plan.plugin);
+        }
+        let asked = self.asked(uid, name);
+        let want = self.want(uid, asked.as_ref().map(|(pod, _)| pod.as_ref()));
+        let state = match (known, &asked) {
+            (Some(state), _) => state,
+            (None, Some((_, plan))) if want == Want::Ready => State::new(plan.plugin, Presence::Absent),
+            (None, _) => {
+                self.memory.forget(uid, name);
                 return None;
             }
         };
@@ -54,7 +59,14 @@ impl Manager {
         })
     }
 
-    pub(super) fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
+    /// The pod, and what it says of the volume.
+    fn asked(&self, uid: &str, name: &str) -> Option<(Arc<Pod>, Plan)> {
+        let pod = self.pod(uid)?;
+        let plan = plan::of_pod(&pod).find(|(found, _)| *found == name)?.1;
+        Some((pod, plan))
+    }
+
+    fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
         let here = |pod: &&Arc<Pod>| pod::node_name(pod) == self.node_name;
         self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned()
     }
