@@ -173,10 +173,8 @@ impl<K: Object> Cache<K> {
 
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
     pub fn note(&self, object: K) {
-        let newer_than_watch = object.version() > self.read().seen;
-        if newer_than_watch {
-            self.put(object);
-        }
+        let (key, version) = (object.key(), object.version());
+        self.change(&key, Some(Arc::new(object)), |state| version > state.seen);
     }
 
     /// Takes in the answer to a delete: the object as it was or, while finalizers hold it, as it now is.
@@ -192,42 +190,49 @@ impl<K: Object> Cache<K> {
 
     /// Takes in a delete that left nothing behind, so that the next decision no longer sees the object.
     pub fn note_gone(&self, object: &K) {
-        let key = object.key();
-        if self.get(&key).is_some_and(|cached| cached.uid() == object.uid()) {
-            self.write().gone.insert(key.clone(), object.uid().to_owned());
-            self.change(&key, None);
-        }
+        let (key, uid) = (object.key(), object.uid());
+        self.change(&key, None, |state| {
+            let here = state.objects.get(&key).is_some_and(|cached| cached.uid() == uid);
+            if here {
+                state.gone.insert(key.clone(), uid.to_owned());
+            }
+            here
+        });
     }
 
     /// Takes in a watch event.
     pub(crate) fn applied(&self, object: K) {
-        let version = object.version();
-        self.put(object);
-        let mut state = self.write();
-        state.seen = state.seen.max(version);
+        let (key, version) = (object.key(), object.version());
+        self.change(&key, Some(Arc::new(object)), |state| {
+            state.seen = state.seen.max(version);
+            true
+        });
     }
 
     pub(crate) fn deleted(&self, object: &K) {
-        {
-            let mut state = self.write();
-            state.seen = state.seen.max(object.version());
-            state.gone.remove(&object.key());
-        }
-        // A successor of the same name that was noted already stays.
-        if self.get(&object.key()).is_none_or(|cached| cached.version() <= object.version()) {
-            self.change(&object.key(), None);
-        }
+        let (key, version) = (object.key(), object.version());
+        self.change(&key, None, |state| {
+            state.seen = state.seen.max(version);
+            state.gone.remove(&key);
+            // A successor of the same name that was noted already stays.
+            state.objects.get(&key).is_none_or(|cached| cached.version() <= version)
+        });
     }
 
     /// Takes in a complete list: what is not in it is gone, unless it was written after the list was made.
     pub(crate) fn replaced(&self, objects: Vec<K>) {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(Meta::key).collect();
         let newest = objects.iter().map(Meta::version).max().unwrap_or(0);
-        let gone =
-            |object: &&Arc<K>| !listed.contains(&object.key()) && object.version() <= newest.max(self.seen());
-        let gone: Vec<ObjectKey> = self.list().iter().filter(gone).map(|o| o.key()).collect();
-        gone.iter().for_each(|key| self.change(key, None));
-        objects.into_iter().for_each(|object| self.put(object));
+        let missing = self.list().into_iter().map(|object| object.key()).filter(|key| !listed.contains(key));
+        for key in missing {
+            self.change(&key, None, |state| {
+                let known = newest.max(state.seen);
+                state.objects.get(&key).is_some_and(|cached| cached.version() <= known)
+            });
+        }
+        for object in objects {
+            self.change(&object.key(), Some(Arc::new(object)), |_| true);
+        }
         let mut state = self.write();
         state.seen = state.seen.max(newest);
         state.gone.retain(|key, _| listed.contains(key));
@@ -240,20 +245,17 @@ impl<K: Object> Cache<K> {
         self.listed();
     }
 
-    fn seen(&self) -> u64 {
-        self.read().seen
-    }
-
-    fn put(&self, object: K) {
-        let key = object.key();
-        self.change(&key, Some(Arc::new(object)));
-    }
-
-    /// Applies one change and tells the handlers. Older versions than the cached one are dropped.
-    fn change(&self, key: &ObjectKey, new: Option<Arc<K>>) {
+    /// Applies one change, if it is `allowed`, and tells the handlers. Older versions than the cached one are dropped.
+    ///
+    /// Whether it is allowed is asked under the lock: the watch and the answers to our own writes come at the same time,
+    /// and an answer that was new a moment ago must not bring back what has been deleted since.
+    fn change(&self, key: &ObjectKey, new: Option<Arc<K>>, allowed: impl FnOnce(&mut State<K>) -> bool) {
         let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         let old = {
             let mut state = self.write();
+            if !allowed(&mut state) {
+                return;
+            }
             if let Some(new) = &new
                 && state.gone.get(key).is_some_and(|uid| uid == new.uid())
             {
@@ -339,6 +341,33 @@ mod tests {
         cache.deleted(&object("a", 7));
         cache.note(object("a", 6));
         assert!(cache.list().is_empty());
+    }
+
+    /// A pod whose end came while the answer to its last status was taken in stayed in the cache for good.
+    #[test]
+    fn a_note_that_races_with_the_end_of_its_object_does_not_bring_it_back() {
+        const ROUNDS: u64 = 20_000;
+        let cache = Cache::<ConfigMap>::default();
+        let barrier = std::sync::Barrier::new(2);
+        let mut back = Vec::new();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for round in 1..=ROUNDS {
+                    barrier.wait();
+                    cache.note(object("a", 3 * round + 1));
+                    barrier.wait();
+                }
+            });
+            for round in 1..=ROUNDS {
+                cache.applied(object("a", 3 * round));
+                barrier.wait();
+                cache.applied(object("a", 3 * round + 1));
+                cache.deleted(&object("a", 3 * round + 2));
+                barrier.wait();
+                back.extend((!cache.list().is_empty()).then_some(round));
+            }
+        });
+        assert_eq!(back, Vec::<u64>::new(), "rounds after which the object was there");
     }
 
     #[test]
