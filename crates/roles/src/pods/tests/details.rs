@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::runtime::{Runtime, parts};
 use super::super::spec;
+use super::super::spec::run_of_log;
 use super::*;
 
 #[test]
@@ -134,5 +135,14 @@ proptest! {
             }
             _ => {}
         }
+    }
+}
+
+#[test]
+fn files_of_runs() {
+    let cases =
+        [("0.log", Some(0)), ("12.log.3", Some(12)), ("1.logs", None), ("log", None), ("x.log", None)];
+    for (file, run) in cases {
+        assert_eq!(run_of_log(file), run, "{file}");
     }
 }
