@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::super::runtime::{Runtime, parts};
 use super::super::spec;
-use super::super::spec::run_of_log;
 use super::*;
 
 #[test]
@@ -143,6 +142,6 @@ fn files_of_runs() {
     let cases =
         [("0.log", Some(0)), ("12.log.3", Some(12)), ("1.logs", None), ("log", None), ("x.log", None)];
     for (file, run) in cases {
-        assert_eq!(run_of_log(file), run, "{file}");
+        assert_eq!(spec::run_of_log(file), run, "{file}");
     }
 }
