@@ -1,8 +1,7 @@
 //! A script of kubectl commands (tests/kubectl), answered by our API server as upstream's answered it.
 //!
 //! Each theme is one script and, for each kind of store, one test on an empty server of its own. What upstream's
-//! kube-apiserver said is recorded in tests/kubectl/recorded; `make record` does so anew. `CONFORMANCE_SHOW=1` also
-//! prints what themes that may still differ differ in.
+//! kube-apiserver said is recorded in tests/kubectl/recorded; `make record` does so anew.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -23,64 +22,55 @@ use script::Step;
 use support::apiserver::ApiServer;
 use support::store::Store;
 
-/// Whether our answers have to be upstream's already.
-#[derive(PartialEq)]
-enum Expected {
-    Same,
-    /// Something that the theme needs is still being built; a theme that passes may not stay so.
-    NotYet,
-}
-
 /// Each theme on each kind of store: `memory::apply`, `file::apply`, `etcd::apply`.
 macro_rules! themes {
-    ($($theme:ident: $expected:ident,)*) => {
+    ($($theme:ident,)*) => {
         const THEMES: &[&str] = &[$(stringify!($theme)),*];
         mod memory {
             $(#[test]
             fn $theme() {
-                super::judge(stringify!($theme), super::Store::Memory, super::Expected::$expected);
+                super::judge(stringify!($theme), super::Store::Memory);
             })*
         }
         mod file {
             $(#[test]
             fn $theme() {
-                super::judge(stringify!($theme), super::Store::File, super::Expected::$expected);
+                super::judge(stringify!($theme), super::Store::File);
             })*
         }
         mod etcd {
             $(#[test]
             fn $theme() {
-                super::judge(stringify!($theme), super::Store::Etcd, super::Expected::$expected);
+                super::judge(stringify!($theme), super::Store::Etcd);
             })*
         }
     };
 }
 
-// The one place that says which themes are green.
 themes! {
-    apply: NotYet,
-    auth: Same,
-    badinput: Same,
-    create: NotYet,
-    delete: Same,
-    describe: Same,
-    discovery: Same,
-    dryrun: NotYet,
-    edit: Same,
-    events: Same,
-    explain: Same,
-    get: Same,
-    inside: Same,
-    raw: Same,
-    rules: Same,
-    scale: Same,
-    serverside: NotYet,
-    snapshots: Same,
-    status: Same,
-    watch: Same,
+    apply,
+    auth,
+    badinput,
+    create,
+    delete,
+    describe,
+    discovery,
+    dryrun,
+    edit,
+    events,
+    explain,
+    get,
+    inside,
+    raw,
+    rules,
+    scale,
+    serverside,
+    snapshots,
+    status,
+    watch,
 }
 
-fn judge(theme: &str, store: Store, expected: Expected) {
+fn judge(theme: &str, store: Store) {
     let recorded = script::parse(&read(&recording(theme)));
     let commands = script::commands(&read(&script_of(theme)));
     let recorded_commands: Vec<&String> = recorded.iter().map(|step| &step.command).collect();
@@ -94,14 +84,7 @@ fn judge(theme: &str, store: Store, expected: Expected) {
     let summary =
         format!("{theme} on {store:?}: {} of {} answers differ from upstream's", wrong.len(), ours.len());
     let details = wrong.join("\n\n");
-    if expected == Expected::Same {
-        assert!(wrong.is_empty(), "{summary} (- upstream, + ours):\n\n{details}");
-        return;
-    }
-    assert!(!wrong.is_empty(), "`{theme}` passes: call it `Same` in the table of themes");
-    // Straight to stderr: the harness would keep the words of a test that succeeds to itself.
-    let details = if std::env::var_os("CONFORMANCE_SHOW").is_some() { &details } else { "" };
-    let _ = writeln!(std::io::stderr(), "not yet: {summary}\n{details}");
+    assert!(wrong.is_empty(), "{summary} (- upstream, + ours):\n\n{details}");
 }
 
 fn script_of(theme: &str) -> PathBuf {

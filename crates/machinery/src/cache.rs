@@ -1,10 +1,12 @@
 //! A shared, indexed copy of all objects of one kind, with read-your-writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bowline_api::{Meta, ObjectKey};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::client::Object;
 
@@ -45,7 +47,10 @@ struct Inner<K> {
     state: RwLock<State<K>>,
     /// Serialises changes and their handlers, so that every handler sees them in one order.
     handlers: Mutex<Vec<Handler<K>>>,
-    synced: watch::Sender<bool>,
+    listed: AtomicBool,
+    /// Wakes those who wait in the order in which they came, so that a simulation is the same each time; a watch channel
+    /// does not.
+    listed_now: Notify,
     /// Counts changes, for those who wait for a condition.
     changes: watch::Sender<u64>,
 }
@@ -68,9 +73,17 @@ impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
         let state =
             State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
-        let (synced, changes) = (watch::channel(false).0, watch::channel(0).0);
+        let changes = watch::channel(0).0;
         let state = RwLock::new(state);
-        Self { inner: Arc::new(Inner { state, handlers: Mutex::default(), synced, changes }) }
+        Self {
+            inner: Arc::new(Inner {
+                state,
+                handlers: Mutex::default(),
+                listed: AtomicBool::default(),
+                listed_now: Notify::new(),
+                changes,
+            }),
+        }
     }
 }
 
@@ -129,8 +142,20 @@ impl<K: Object> Cache<K> {
 
     /// Waits until the first list is complete.
     pub async fn synced(&self) {
-        // The sender lives in the cache itself, so this cannot fail while we hold it.
-        let _ = self.inner.synced.subscribe().wait_for(|synced| *synced).await;
+        loop {
+            let mut woken = pin!(self.inner.listed_now.notified());
+            // From here on no call is missed; only then is looked.
+            woken.as_mut().enable();
+            if self.inner.listed.load(Ordering::SeqCst) {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    fn listed(&self) {
+        self.inner.listed.store(true, Ordering::SeqCst);
+        self.inner.listed_now.notify_waiters();
     }
 
     /// Waits until `look` finds what it looks for. The caller sets the bound.
@@ -207,12 +232,12 @@ impl<K: Object> Cache<K> {
         state.seen = state.seen.max(newest);
         state.gone.retain(|key, _| listed.contains(key));
         drop(state);
-        self.inner.synced.send_replace(true);
+        self.listed();
     }
 
     /// No first list will come any more: whoever waits for it may go on, and finds that the process is to end.
     pub(crate) fn ended(&self) {
-        self.inner.synced.send_replace(true);
+        self.listed();
     }
 
     fn seen(&self) -> u64 {

@@ -182,6 +182,9 @@ fn update_errors(new: &Node, old: &Node) -> Vec<Invalid> {
         let text = "node updates may not change providerID except from \"\" to valid";
         errors.push(Invalid::forbidden("spec.providerID", text));
     }
+    if before.external_id != after.external_id {
+        errors.push(Invalid::forbidden("spec.externalID", "may not be updated"));
+    }
     errors
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `spec`: what a volume may look like; `source`: where its bytes are; `update`: what may not change.
 
-mod intree;
+pub mod intree;
 pub mod source;
 pub mod spec;
 mod update;

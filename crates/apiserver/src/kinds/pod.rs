@@ -81,6 +81,9 @@ impl Rules for PodRules {
 
     fn prepare_create(pod: &mut Pod, now: jiff::Timestamp) {
         let spec = pod.spec.get_or_insert_default();
+        if spec.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0) {
+            spec.termination_grace_period_seconds = Some(1);
+        }
         let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let class = qos::class(spec);
         keys::settle(pod);

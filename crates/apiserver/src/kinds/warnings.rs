@@ -196,6 +196,8 @@ fn class(object: &Value) -> Vec<String> {
 
 /// A pod, or the template of one; `at` is where it stands, with a dot at the end.
 fn pod(at: &str, object: &Value) -> Vec<String> {
+    // A pod itself is mended before anybody looks.
+    let is_template = !at.is_empty();
     let spec = &object["spec"];
     let at = &format!("{at}spec");
     let mut found = placement(at, spec);
@@ -216,7 +218,7 @@ fn pod(at: &str, object: &Value) -> Vec<String> {
     let containers = containers(at, spec);
     found.extend(containers.iter().flat_map(|(at, one)| container(at, one)));
     found.extend(ports(&containers));
-    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+    if is_template && spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         let why = "must be >= 0; negative values are invalid and will be treated as 1";
         found.push(format!("{at}.terminationGracePeriodSeconds: {why}"));
     }

@@ -77,7 +77,8 @@ fn step(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(),
             add(object, path, moved)
         }
         "copy" => {
-            let source = lenient(object, text("from")?)?;
+            let from = Some(text("from")?).filter(|from| !from.is_empty()).ok_or(Inapplicable)?;
+            let source = lenient(object, from)?;
             *copied += source.to_string().len();
             if *copied > COPIED_MAX {
                 return Err(Inapplicable);
@@ -128,7 +129,8 @@ fn index(segment: &str, length: usize) -> Option<usize> {
 
 fn add(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
     match place(object, path)? {
-        None => *object = value,
+        // Nothing holds the whole document.
+        None => return Err(Inapplicable),
         Some((Value::Object(map), key)) => {
             map.insert(key, value);
         }
@@ -147,6 +149,11 @@ fn add(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable>
 
 fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
     match place(object, path)? {
+        // Only this operation may be about the whole document.
+        None if value.is_object() => {
+            *object = value;
+            Ok(())
+        }
         Some((Value::Array(list), key)) => {
             let position = index(&key, list.len()).ok_or(Inapplicable)?;
             *list.get_mut(position).ok_or(Inapplicable)? = value;
@@ -233,6 +240,20 @@ mod tests {
                 Some(object.clone()),
             ),
             ("test null below an absent key", vec![op("test", "/metadata/labels/a", json!(null))], None),
+            (
+                "replace the whole",
+                vec![op("replace", "", json!({"metadata": {}}))],
+                Some(json!({"metadata": {}})),
+            ),
+            ("replace the whole by no object", vec![op("replace", "", json!("x"))], None),
+            ("add the whole", vec![op("add", "", object.clone())], None),
+            ("remove the whole", vec![op("remove", "", json!(null))], None),
+            (
+                "copy the whole",
+                vec![json!({"op": "copy", "from": "", "path": "/metadata/annotations/x"})],
+                None,
+            ),
+            ("copy to the whole", vec![json!({"op": "copy", "from": "/metadata", "path": ""})], None),
             ("test fails", vec![op("test", "/metadata/finalizers/0", json!("b"))], None),
             (
                 "move",

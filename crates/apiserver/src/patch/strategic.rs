@@ -199,6 +199,9 @@ fn merge_by<'a>(
         let id = fields.get(key).ok_or_else(|| no_merge_key(element, key))?;
         match fields.get(PATCH).and_then(Value::as_str) {
             Some("delete") => old.retain(|candidate| candidate.get(key) != Some(id)),
+            Some("merge") => {
+                return Err(Status::bare("merging lists cannot yet be specified in the patch"));
+            }
             _ => kept.push((id, fields)),
         }
     }

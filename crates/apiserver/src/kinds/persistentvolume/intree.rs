@@ -16,7 +16,7 @@ const fn rule(source: &'static str, at: &'static str, required: &'static [&'stat
     Rule { source, at, required }
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 17] = [
     rule("gcePersistentDisk", "persistentDisk", &["pdName"]),
     rule("awsElasticBlockStore", "awsElasticBlockStore", &["volumeID"]),
     rule("glusterfs", "glusterfs", &["endpoints", "path"]),
@@ -32,12 +32,16 @@ const RULES: [Rule; 15] = [
     rule("scaleIO", "scaleIO", &["gateway", "system", "volumeName"]),
     rule("storageos", "storageos", &["volumeName"]),
     rule("quobyte", "quobyte", &["volume"]),
+    rule("gitRepo", "gitRepo", &["repository"]),
+    rule("azureDisk", "azureDisk", &["diskName", "diskURI"]),
 ];
 /// Units of an iSCSI target.
 const UNITS: std::ops::RangeInclusive<i64> = 0..=255;
 
-/// `spec` as it goes over the wire, `source` as it is called there.
+/// What is wrong with a source at `field`, which is the spec of a volume or a volume of a pod.
 pub fn errors(field: &str, source: &str, spec: &Value) -> Vec<Invalid> {
+    // Upstream spells this one in two ways.
+    let source = if source == "cephFS" { "cephfs" } else { source };
     let given = &spec[source];
     let mut errors = Vec::new();
     if source == "quobyte" && is_empty(&given["registry"]) {
@@ -52,6 +56,10 @@ pub fn errors(field: &str, source: &str, spec: &Value) -> Vec<Invalid> {
     errors.extend(unit.map(|unit| {
         Invalid::invalid(format!("{field}.iscsi.lun"), unit, "must be between 0 and 255, inclusive")
     }));
+    if source == "flocker" && is_empty(&given["datasetName"]) && is_empty(&given["datasetUUID"]) {
+        let why = "one of datasetName and datasetUUID is required";
+        errors.push(Invalid::required(format!("{field}.flocker"), why));
+    }
     if source == "fc" && is_empty(&given["targetWWNs"]) && is_empty(&given["wwids"]) {
         let why = "must specify either targetWWNs or wwids, but not both";
         errors.push(Invalid::required(format!("{field}.fc.targetWWNs"), why));
@@ -101,6 +109,12 @@ mod tests {
                 ],
             ),
             ("fc", json!({"wwids": ["a"]}), vec![]),
+            (
+                "flocker",
+                json!({}),
+                vec!["spec.flocker: Required value: one of datasetName and datasetUUID is required"],
+            ),
+            ("cephFS", json!({}), vec!["spec.cephfs.monitors: Required value"]),
             (
                 "quobyte",
                 json!({}),

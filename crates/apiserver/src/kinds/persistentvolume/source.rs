@@ -74,7 +74,6 @@ fn inner_errors(field: &str, name: &str, spec: &PersistentVolumeSpec) -> Vec<Inv
             });
             path.into_iter().chain(anywhere).collect()
         }),
-        "cephFS" => Some(intree::errors(field, "cephfs", &json(spec))),
         other => Some(intree::errors(field, other, &json(spec))),
     }
     .unwrap_or_default()

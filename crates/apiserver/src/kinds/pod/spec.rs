@@ -103,8 +103,11 @@ fn class_errors(at: &str, spec: &PodSpec) -> Vec<Invalid> {
     }));
     errors.extend(resources::overhead(&format!("{at}.overhead"), spec.overhead.as_ref()));
     if let Some(os) = &spec.os {
-        let at = format!("{at}.os.name");
-        errors.extend(check::required_one_of(&at, Some(&os.name), &["linux", "windows"]));
+        let at = format!("{at}.os");
+        errors.extend(match os.name.as_str() {
+            "" => Some(Invalid::required(format!("{at}.name"), "")),
+            name => check::one_of(&at, name, &["linux", "windows"]),
+        });
     }
     errors
 }

@@ -9,7 +9,7 @@ use super::files;
 use super::spec::Owner;
 use crate::field::Invalid;
 use crate::kinds::check::{self, names, quantities, same, selectors};
-use crate::kinds::persistentvolume::source;
+use crate::kinds::persistentvolume::{intree, source};
 use crate::kinds::persistentvolumeclaim;
 
 const SECOND: &str = "may not specify more than 1 volume type";
@@ -90,7 +90,7 @@ fn source_errors(at: &str, owner: Owner<'_>, volume: &Volume) -> Vec<Invalid> {
     let Some((first, others)) = set.split_first() else {
         return vec![Invalid::required(at, "must specify a volume type")];
     };
-    let mut errors = inner_errors(&format!("{at}.{first}"), first, owner, volume);
+    let mut errors = inner_errors(at, first, owner, volume);
     if let (Owner::Pod(pod), "ephemeral") = (owner, *first) {
         errors.extend(claim_name_errors(at, pod, &volume.name));
     }
@@ -109,8 +109,8 @@ fn claim_name_errors(at: &str, pod: &str, volume: &str) -> Vec<Invalid> {
     texts.map(wrong).collect()
 }
 
-/// The sources that this project serves; of others only their number counts.
-fn inner_errors(at: &str, name: &str, owner: Owner<'_>, volume: &Volume) -> Vec<Invalid> {
+fn inner_errors(field: &str, name: &str, owner: Owner<'_>, volume: &Volume) -> Vec<Invalid> {
+    let at = &format!("{field}.{name}");
     let inner = match name {
         "emptyDir" => volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()).map(|limit| {
             let at = format!("{at}.sizeLimit");
@@ -153,7 +153,7 @@ fn inner_errors(at: &str, name: &str, owner: Owner<'_>, volume: &Volume) -> Vec<
             let policy = check::required_one_of(&format!("{at}.pullPolicy"), policy, &PULL_POLICIES);
             missing.into_iter().chain(policy).collect()
         }),
-        _ => None,
+        other => Some(intree::errors(field, other, &same::json(volume))),
     };
     inner.unwrap_or_default()
 }

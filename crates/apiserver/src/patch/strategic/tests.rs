@@ -146,6 +146,16 @@ fn the_kind_decides_how_lists_merge() {
 }
 
 #[test]
+fn an_element_cannot_ask_to_be_merged() {
+    let patch = json!({"spec": {"containers": [{"name": "a", "$patch": "merge"}]}});
+    let refused = apply(typed(json!({}), "Pod"), &patch).expect_err("refused");
+    assert_eq!(
+        (refused.code, refused.message.as_str()),
+        (500, "merging lists cannot yet be specified in the patch")
+    );
+}
+
+#[test]
 fn a_missing_merge_key_is_refused() {
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
     let pod = typed(json!({"spec": {"containers": [{"name": "a"}]}}), "Pod");

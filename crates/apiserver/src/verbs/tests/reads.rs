@@ -221,3 +221,35 @@ async fn discovery() {
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"];
     assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "ConfigMap");
 }
+
+/// As upstream's server answered.
+#[tokio::test]
+async fn reads_that_make_no_sense() {
+    let server = server().await;
+    post(&server, CONFIGMAPS, &configmap("a")).await.ok();
+    let number = "strconv.ParseUint: parsing \"x\": invalid syntax";
+    let table = [
+        ("?timeoutSeconds=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax".to_owned()),
+        ("?resourceVersion=x", 400, format!("invalid resource version: resourceVersion: Invalid value: \"x\": {number}")),
+        ("?watch=1&resourceVersion=x", 500, format!("resourceVersion: Invalid value: \"x\": {number}")),
+        ("/a?resourceVersion=x", 500, format!("resourceVersion: Invalid value: \"x\": {number}")),
+        ("/a%2Fb", 404, "the server could not find the requested resource".to_owned()),
+        (
+            "?continue=e30",
+            400,
+            "invalid continue token: continue key is not valid: server does not recognize this encoded version ".to_owned(),
+        ),
+        ("?fieldSelector=a%3Db%3Dc", 400, "invalid field selector: unescaped character in value: 61".to_owned()),
+    ];
+    for (rest, code, message) in table {
+        let answer = get(&server, &format!("{CONFIGMAPS}{rest}")).await;
+        assert_eq!((answer.code, &answer.body["message"]), (code, &json!(message)), "{rest}");
+    }
+    let key = "?labelSelector=-%3Dx";
+    let answer = get(&server, &format!("{CONFIGMAPS}{key}")).await;
+    let message = answer.body["message"].as_str().unwrap_or_default();
+    assert!(
+        message.starts_with("unable to parse requirement: <nil>: Invalid value: \"-\": name part"),
+        "{message}"
+    );
+}

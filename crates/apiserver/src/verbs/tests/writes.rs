@@ -358,3 +358,22 @@ async fn what_is_there_is_told_also_when_nothing_is_to_be_written() {
     other["metadata"]["resourceVersion"] = "no number".into();
     assert_eq!(post(&server, CONFIGMAPS, &other).await.code, 201);
 }
+
+/// What a body has too much is told with every refusal, what a kind warns of only once its rules are kept.
+#[tokio::test]
+async fn who_is_refused_is_warned_too() {
+    let server = server().await;
+    let mut object = configmap("a");
+    object["surprise"] = 1.into();
+    post(&server, CONFIGMAPS, &object).await.ok();
+    let mut nameless = object.clone();
+    nameless["metadata"]["name"] = "Not_One".into();
+    let unknown = "299 - \"unknown field \\\"surprise\\\"\"";
+    for (refused, code) in [
+        (post(&server, CONFIGMAPS, &object).await, 409),
+        (post(&server, CONFIGMAPS, &nameless).await, 422),
+        (put(&server, &format!("{CONFIGMAPS}/b"), &object).await, 400),
+    ] {
+        assert_eq!((refused.code, refused.warnings.as_slice()), (code, [unknown.to_owned()].as_slice()));
+    }
+}
