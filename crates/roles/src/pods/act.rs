@@ -120,20 +120,20 @@ impl Keyed for Pods {
 }
 
 impl Pods {
-    /// Those of a run that the node agent itself ended stay: the next start goes on with them.
+    /// Those of a run that the node agent itself ended stay: the next start goes on with them. Those of a run that
+    /// another one followed stay, too, until that one goes: `kubectl logs --previous` shows them.
     async fn remove_logs(&self, seen: &Observed, container: &str, number: u32) -> Result<(), EffectError> {
-        let attempts = seen.attempts.get(container).into_iter().flatten();
-        let evicted = attempts.into_iter().any(|attempt| attempt.number == number && attempt.evicted);
+        let attempts = || seen.attempts.get(container).into_iter().flatten();
+        let evicted = attempts().any(|attempt| attempt.number == number && attempt.evicted);
+        let followed = attempts().any(|attempt| attempt.number > number);
         let Some(pod) = seen.pod.as_ref().filter(|_| !evicted) else { return Ok(()) };
         let log = spec::log(&self.config, pod, container, number);
-        let (Some(dir), Some(name)) = (log.parent(), log.file_name()) else { return Ok(()) };
-        let name = name.to_string_lossy();
+        let Some(dir) = log.parent() else { return Ok(()) };
         let removed = async {
             let disk = &self.ports.host.disk;
             for file in disk.list(dir).await? {
-                // Also what was put aside under its name.
-                let rest = file.strip_prefix(name.as_ref());
-                if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+                let run = spec::run_of_log(&file);
+                if run.is_some_and(|run| run < number || (run == number && !followed)) {
                     disk.remove_file(&dir.join(file)).await?;
                 }
             }

@@ -108,6 +108,12 @@ pub fn log(config: &Config, pod: &Pod, container: &str, number: u32) -> PathBuf 
     config.log_dir.join(pod).join(container).join(format!("{number}.log"))
 }
 
+/// Which run wrote a file in the directory of a container's logs: `2.log`, or `2.log.1` when it was put aside.
+pub fn run_of_log(file: &str) -> Option<u32> {
+    let (number, rest) = file.split_once('.')?;
+    number.parse().ok().filter(|_| rest == "log" || rest.starts_with("log."))
+}
+
 fn hostname(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.hostname.as_deref()).unwrap_or(pod.name())
 }

@@ -136,3 +136,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn files_of_runs() {
+    let cases =
+        [("0.log", Some(0)), ("12.log.3", Some(12)), ("1.logs", None), ("log", None), ("x.log", None)];
+    for (file, run) in cases {
+        assert_eq!(spec::run_of_log(file), run, "{file}");
+    }
+}
