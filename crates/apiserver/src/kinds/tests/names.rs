@@ -34,6 +34,7 @@ fn every_kind_as_upstream_has_it() {
         })
         .collect();
     let want = [
+        "v1 bindings binding Binding namespaced",
         "v1 configmaps configmap ConfigMap cm namespaced",
         "v1 endpoints endpoints Endpoints ep namespaced put-creates",
         "v1 events event Event ev namespaced put-creates",

@@ -152,7 +152,10 @@ fn addresses_are_handed_out_once() {
     let first = admitted(patched(&base(), &spec(json!({"type": "NodePort"}))));
     assert_eq!((&first["clusterIP"], &first["ports"][0]["nodePort"]), (&json!("10.96.0.3"), &json!(30001)));
     assert_eq!(admitted(base())["clusterIP"], "10.96.0.4", "not again, although nothing was stored yet");
-    let headless = admitted(patched(&base(), &spec(json!({"clusterIP": "None", "selector": null}))));
+    let headless = admitted(patched(
+        &base(),
+        &spec(json!({"clusterIP": "None", "clusterIPs": ["None"], "selector": null})),
+    ));
     assert_eq!(
         (&headless["clusterIP"], &headless["ipFamilyPolicy"]),
         (&json!("None"), &json!("RequireDualStack"))
