@@ -150,7 +150,7 @@ fn add(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable>
 fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
     match place(object, path)? {
         // Only this operation may be about the whole document.
-        None if value.is_object() => {
+        None if value.is_object() || value.is_array() => {
             *object = value;
             Ok(())
         }
@@ -245,7 +245,8 @@ mod tests {
                 vec![op("replace", "", json!({"metadata": {}}))],
                 Some(json!({"metadata": {}})),
             ),
-            ("replace the whole by no object", vec![op("replace", "", json!("x"))], None),
+            ("replace the whole by a list", vec![op("replace", "", json!([]))], Some(json!([]))),
+            ("replace the whole by neither", vec![op("replace", "", json!("x"))], None),
             ("add the whole", vec![op("add", "", object.clone())], None),
             ("remove the whole", vec![op("remove", "", json!(null))], None),
             (
