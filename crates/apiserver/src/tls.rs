@@ -17,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -124,6 +125,11 @@ async fn connection(
 ) {
     // Small answers must not wait for each other.
     let _ = stream.set_nodelay(true);
+    // A watch over HTTP/1.1 has nothing else that tells whether somebody is still there.
+    let probes = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
+    if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&probes) {
+        tracing::debug!(%error, "a connection without keep-alives");
+    }
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
