@@ -1,6 +1,7 @@
 //! An API server on its own, ours or upstream's, each in a scratch directory and gone with it.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,6 +57,7 @@ impl ApiServer {
         let scratch = scratch();
         let [client, etcd_peer, port] = free_ports();
         let etcd = logged(etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
+        give_past(client);
         let kubeconfig = credentials(scratch.path(), port);
         let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
         let mut server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
@@ -140,6 +142,31 @@ fn etcd(scratch: &Path, client: u16, peers: u16) -> Command {
     command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
     command.args(["--initial-cluster", &format!("default={peers}"), "--unsafe-no-fsync"]);
     command
+}
+
+/// Upstream's server knows nothing of what was before its start: only with an etcd that has a past is there something
+/// for its clients to be too late for.
+fn give_past(client: u16) {
+    let patience = Instant::now() + PATIENCE;
+    let mut written = 0;
+    while written < 3 {
+        if put(client).is_ok_and(|answer| answer.contains("\"revision\"")) {
+            written += 1;
+        } else {
+            assert!(Instant::now() < patience, "etcd takes no write in time");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn put(client: u16) -> std::io::Result<String> {
+    const BODY: &str = r#"{"key":"cGFzdA==","value":"cGFzdA=="}"#;
+    let mut stream = TcpStream::connect(("127.0.0.1", client))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "POST /v3/kv/put HTTP/1.0\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// Certificates from an authority made on the spot, keys of service accounts, the administrator's kubeconfig.
