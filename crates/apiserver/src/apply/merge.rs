@@ -133,7 +133,7 @@ mod tests {
             Kind::root("v1", "Pod", None).member("metadata").and_then(|meta| meta.member("finalizers"));
         let kind = finalizers.expect("known");
         assert!(kind.divides_lists());
-        let list = |range: std::ops::Range<u32>| -> Value { range.map(|n| format!("a.io/{n}")).collect() };
+        let list = |range: std::ops::Range<u32>| -> Value { range.map(|n| format!("a.io/{n:06}")).collect() };
         let (done, wait) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(merge(&list(0..200_000), &list(100_000..300_000), kind)));
         let merged = wait.recv_timeout(std::time::Duration::from_secs(30)).expect("in time");
