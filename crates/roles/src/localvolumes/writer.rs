@@ -126,7 +126,7 @@ fn first_part(path: &str) -> Option<String> {
     Path::new(path).components().next().map(|part| part.as_os_str().to_string_lossy().into_owned())
 }
 
-/// The same files by the shortest forms of their paths. Of two that are one then, the later one stays.
+/// The same files by the shortest forms of their paths. Of two that turn out to be one, the last by name stays.
 fn cleaned(payload: &Payload) -> io::Result<Payload> {
     payload.iter().map(|(path, file)| Ok((clean(path)?, file.clone()))).collect()
 }
