@@ -48,7 +48,8 @@ impl Runtime {
 
     /// Takes in a run, new or found.
     pub fn started(&self, uid: &str, container: &str, number: u32, state: State) {
-        let attempt = Attempt { number, state, term_at: None, killed: false, evicted: false };
+        let attempt =
+            Attempt { number, state, term_at: None, killed: false, evicted: false, logs_removed: false };
         self.update(uid, |pod| {
             if let State::Exited { started_at, exit } = &attempt.state {
                 pod.count(container, *started_at, exit.finished_at);
@@ -87,6 +88,13 @@ impl Runtime {
                 attempt.killed |= signal == SIGKILL;
                 attempt.evicted |= evicted;
             }
+        });
+    }
+
+    pub fn logs_removed(&self, uid: &str, container: &str, before: u32) {
+        self.update(uid, |pod| {
+            let attempts = pod.attempts.get_mut(container).into_iter().flatten();
+            attempts.filter(|a| a.number == before).for_each(|attempt| attempt.logs_removed = true);
         });
     }
 

@@ -38,6 +38,8 @@ pub struct Attempt {
     pub killed: bool,
     /// Ended by us because the node agent stops, not by the workload.
     pub evicted: bool,
+    /// What runs before this one have written is gone.
+    pub logs_removed: bool,
 }
 
 impl Attempt {
@@ -96,6 +98,11 @@ pub enum Action {
         number: u32,
         signal: i32,
         evicted: bool,
+    },
+    /// Removes what runs of a container before this one have written.
+    RemoveLogs {
+        container: String,
+        before: u32,
     },
     /// Removes the record of a run that has ended.
     Remove {
