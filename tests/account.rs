@@ -70,7 +70,7 @@ async fn a_container_is_known_to_the_api_server_and_sees_changes() {
     until_gone(&pods, "client").await.expect("pod gone");
     until(&maps, "settings", "to stay", |map| map.is_some()).await.expect("the settings stay");
     assert!(!cluster.kubelet_dir().join("pods").join(&uid).exists(), "its directory is gone");
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }
 
 /// With what the container read, and nothing else, the API server knows who asks.

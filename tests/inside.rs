@@ -87,7 +87,7 @@ async fn a_user_looks_inside() {
     dependents(&kubectl).await;
     gone_with_the_kubelet(&mut cluster).await;
     Kubectl(&cluster).sees("delete pod --all", &["talker", "crasher", "pair"]).await;
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }
 
 async fn logs(kubectl: &Kubectl<'_>) {

@@ -64,7 +64,7 @@ async fn filesystems_keep_what_was_written() {
 
         delete_claim(&client, fs_type).await;
         assert_eq!(cluster.images().len(), 0, "policy Delete removes the image file");
-        cluster.assert_nothing_left();
+        cluster.assert_nothing_left().await;
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_raw_device_is_presented_unformatted() {
                   test $(dd if=/dev/data bs=512 count=1 2>/dev/null | tr -d '\\0' | wc -c) = 0";
     run_pod(&client, build::pod("reader").shell(script).device("raw", "/dev/data").build()).await;
     delete_claim(&client, "raw").await;
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +104,7 @@ async fn retain_keeps_the_volume() {
         |v: Option<&PersistentVolume>| v.is_some_and(|v| bowline_api::volume::volume_phase(v) == "Released");
     until(&Api::all(client.clone()), &volume, "Released", released).await.expect("released");
     assert_eq!(cluster.images().len(), 1, "PROV-3: Retain never deletes");
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +131,7 @@ async fn a_restart_goes_on_where_it_stopped() {
 
     // Ctrl-C leaves the machine clean; the next start brings the pod back.
     assert!(cluster.interrupt().await, "Ctrl-C ends with success");
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_mounted();
     cluster.restart().await;
     let client = cluster.client().await;
     let another = move |p: Option<&Pod>| {
@@ -148,7 +148,7 @@ async fn a_restart_goes_on_where_it_stopped() {
     delete(&pods(&client), "long").await.expect("delete pod");
     until_gone(&pods(&client), "long").await.expect("pod gone");
     delete_claim(&client, "data").await;
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }
 
 /// Goal: two pods that run at the same time use one volume, without any attachment.
@@ -187,5 +187,5 @@ async fn two_pods_share_a_directory() {
     }
     delete_claim(&client, "common").await;
     assert_eq!(cluster.shares().len(), 0, "policy Delete removes the directory");
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }

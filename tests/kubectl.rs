@@ -220,5 +220,5 @@ async fn remove(kubectl: &Kubectl<'_>, cluster: &Cluster) {
     let left = kubectl.sees("get pod,pvc,pv,volumeattachment -o name", &[]).await;
     assert_eq!(left, "");
     assert_eq!(cluster.images().len(), 0);
-    cluster.assert_nothing_left();
+    cluster.assert_nothing_left().await;
 }

@@ -10,6 +10,9 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::{PATIENCE, machine};
 
+/// Pause between two looks at directories, which nobody tells of.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// One scratch installation; the process may come and go.
 pub struct Cluster {
     pub scratch: tempfile::TempDir,
@@ -97,7 +100,24 @@ impl Cluster {
         ended.expect("exit status").success()
     }
 
-    pub fn assert_nothing_left(&self) {
+    /// Nothing of any pod is on the machine, at the latest after a while: the kubelet goes on when the last object has gone.
+    pub async fn assert_nothing_left(&self) {
+        self.assert_nothing_mounted();
+        let left = nothing_of_pods(self.kubelet_dir()).await;
+        assert_eq!(left, Ok(()), "directories of pods left behind");
+    }
+
+    /// Waits until nothing of any pod is on disk; the end of the process is an error.
+    pub async fn until_pods_left_nothing(&mut self) -> Result<(), String> {
+        let kubelet_dir = self.kubelet_dir();
+        tokio::select! {
+            left = nothing_of_pods(kubelet_dir) => left,
+            _ = self.child.wait() => Err("the process ended while it removed what pods had left".into()),
+        }
+    }
+
+    /// After Ctrl-C this is all: what is on disk waits for the next start.
+    pub fn assert_nothing_mounted(&self) {
         assert_eq!(machine::mounts_below(self.scratch.path()), Vec::<String>::new(), "mounts left behind");
         assert_eq!(
             machine::loops_below(self.scratch.path()),
@@ -113,6 +133,21 @@ impl Drop for Cluster {
         let _ = self.child.start_kill();
         machine::clean_below(self.scratch.path());
     }
+}
+
+/// Waits until pods have neither directories nor logs; the error names those that stay.
+async fn nothing_of_pods(kubelet_dir: PathBuf) -> Result<(), String> {
+    let left = || {
+        let entries = ["pods", "pod-logs"].map(|kind| std::fs::read_dir(kubelet_dir.join(kind)));
+        let entries = entries.into_iter().flatten().flatten().flatten();
+        entries.map(|entry| entry.path().display().to_string()).collect::<Vec<_>>()
+    };
+    let empty = async {
+        while !left().is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, empty).await.map_err(|_| left().join(", "))
 }
 
 fn free_port() -> u16 {

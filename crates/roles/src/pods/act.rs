@@ -93,8 +93,11 @@ impl Keyed for Pods {
             Action::Signal { container, number, signal } => {
                 return self.signal(&seen, &container, number, signal).await;
             }
+            Action::RemoveLogs { container, before } => {
+                self.remove_logs(&seen, &container, before).await?;
+                self.runtime.logs_removed(uid, &container, before);
+            }
             Action::Remove { container, number } => {
-                self.remove_logs(&seen, &container, number).await?;
                 let id = seen.id(&container, number);
                 self.on_container("remove", &id, self.ports.host.containers.remove(&id)).await?;
                 self.runtime.removed(uid, &container, number);
@@ -129,26 +132,20 @@ impl Keyed for Pods {
 }
 
 impl Pods {
-    /// Those of a run that the node agent itself ended stay: the next start goes on with them. Those of a run that
-    /// another one followed stay, too, until that one goes: `kubectl logs --previous` shows them.
-    async fn remove_logs(&self, seen: &Observed, container: &str, number: u32) -> Result<(), EffectError> {
-        let attempts = || seen.attempts.get(container).into_iter().flatten();
-        let evicted = attempts().any(|attempt| attempt.number == number && attempt.evicted);
-        let followed = attempts().any(|attempt| attempt.number > number);
-        let Some(pod) = seen.pod.as_ref().filter(|_| !evicted) else { return Ok(()) };
-        let log = spec::log(&self.config, pod, container, number);
+    async fn remove_logs(&self, seen: &Observed, container: &str, before: u32) -> Result<(), EffectError> {
+        let Some(pod) = &seen.pod else { return Ok(()) };
+        let log = spec::log(&self.config, pod, container, before);
         let Some(dir) = log.parent() else { return Ok(()) };
         let removed = async {
             let disk = &self.ports.host.disk;
             for file in disk.list(dir).await? {
-                let run = spec::run_of_log(&file);
-                if run.is_some_and(|run| run < number || (run == number && !followed)) {
+                if spec::run_of_log(&file).is_some_and(|run| run < before) {
                     disk.remove_file(&dir.join(file)).await?;
                 }
             }
             Ok(())
         };
-        removed.await.map_err(|e: io::Error| EffectError::unknown(format!("remove `{}`: {e}", log.display())))
+        self.on_disk("remove logs", dir, removed).await
     }
 
     async fn start(

@@ -45,9 +45,14 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
     if let Some(patch) = status::changed(seen, pod) {
         return Step::Do(Action::PatchStatus(patch));
     }
-    // The end of an earlier run is in the status now; its record has served.
-    if let Some(action) = removable(seen, |attempts| &attempts[..attempts.len() - 1]) {
-        return Step::Do(action);
+    // The end of an earlier run is in the status now; its record has served. What it wrote stays, because
+    // `kubectl logs --previous` shows it; what runs before it wrote does not.
+    if let Some((container, attempt)) = ended(seen, |attempts| &attempts[..attempts.len() - 1]) {
+        let (container, number) = (container.to_owned(), attempt.number);
+        return Step::Do(match attempt.logs_removed {
+            false => Action::RemoveLogs { container, before: number },
+            true => Action::Remove { container, number },
+        });
     }
     match (volume_problem(seen), next) {
         (Some(step), _) => step,
@@ -291,20 +296,21 @@ fn stop(seen: &Observed, deadline: impl Fn(&Attempt) -> Timestamp) -> Option<Ste
     Some(Step::Wait(next.map_or(Why::Exiting, Why::Grace)))
 }
 
-/// Records and directories of a pod that has left, once its volumes are unmounted.
+/// Records and directories of a pod that has left, once its volumes are unmounted. Its logs go with its directory.
 fn take_away(seen: &Observed) -> Option<Step> {
     if seen.left {
         return Some(Step::Wait(Why::Unmounting));
     }
-    if let Some(action) = removable(seen, |attempts| attempts) {
-        return Some(Step::Do(action));
+    if let Some((container, attempt)) = ended(seen, |attempts| attempts) {
+        let (container, number) = (container.to_owned(), attempt.number);
+        return Some(Step::Do(Action::Remove { container, number }));
     }
     seen.directory.then_some(Step::Do(Action::CleanDirectory))
 }
 
-fn removable(seen: &Observed, which: impl Fn(&[Attempt]) -> &[Attempt]) -> Option<Action> {
-    seen.attempts.iter().filter(|(_, attempts)| !attempts.is_empty()).find_map(|(name, attempts)| {
-        let ended = which(attempts).iter().find(|a| !a.running())?;
-        Some(Action::Remove { container: name.clone(), number: ended.number })
-    })
+/// The first run that has ended, of those that `which` leaves of a container's.
+fn ended(seen: &Observed, which: impl Fn(&[Attempt]) -> &[Attempt]) -> Option<(&str, &Attempt)> {
+    let some = seen.attempts.iter().filter(|(_, attempts)| !attempts.is_empty());
+    let mut ended = some.flat_map(|(name, attempts)| which(attempts).iter().map(move |a| (name.as_str(), a)));
+    ended.find(|(_, attempt)| !attempt.running())
 }

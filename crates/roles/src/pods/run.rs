@@ -1,5 +1,6 @@
 //! Wiring: pods of this node, their volumes, and the containers that an earlier process left.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bowline_api::{Meta, Pod, pod};
@@ -12,6 +13,7 @@ use bowline_machinery::{Ports, Queue, RunError};
 use super::act::Pods;
 use super::inspect::Inspector;
 use super::runtime::{self, Runtime};
+use super::spec;
 use super::world::{Config, State};
 use crate::indexes;
 use crate::kubelet::{Alarms, Tenants};
@@ -100,11 +102,16 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
             pods.wait(uid, container, number);
         }
     }
-    let dir = pods.config.kubelet_dir.join("pods");
-    let left = host.disk.list(&dir).await;
-    let path = dir.display().to_string();
-    for uid in left.map_err(|source| RunError::Io { what: "list", path, source })? {
+    let list = async |dir: &Path| {
+        let path = dir.display().to_string();
+        host.disk.list(dir).await.map_err(|source| RunError::Io { what: "list", path, source })
+    };
+    for uid in list(&pods.config.kubelet_dir.join("pods")).await? {
         pods.runtime.update(&uid, |_| ());
+    }
+    // A pod without volumes has no directory but that of its logs.
+    for uid in list(&pods.config.log_dir).await?.iter().filter_map(|name| spec::pod_of_logs(name)) {
+        pods.runtime.update(uid, |_| ());
     }
     pods.tenants.set_counted();
     Ok(())

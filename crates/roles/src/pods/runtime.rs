@@ -48,7 +48,8 @@ impl Runtime {
 
     /// Takes in a run, new or found.
     pub fn started(&self, uid: &str, container: &str, number: u32, state: State) {
-        let attempt = Attempt { number, state, term_at: None, killed: false, evicted: false };
+        let attempt =
+            Attempt { number, state, term_at: None, killed: false, evicted: false, logs_removed: false };
         self.update(uid, |pod| {
             if let State::Exited { started_at, exit } = &attempt.state {
                 pod.count(container, *started_at, exit.finished_at);
@@ -89,6 +90,10 @@ impl Runtime {
                 change(attempt);
             }
         });
+    }
+
+    pub fn logs_removed(&self, uid: &str, container: &str, before: u32) {
+        self.change(uid, container, before, |attempt| attempt.logs_removed = true);
     }
 
     pub fn removed(&self, uid: &str, container: &str, number: u32) {

@@ -107,6 +107,11 @@ pub fn log(config: &Config, pod: &Pod, container: &str, number: u32) -> PathBuf 
     config.log_dir.join(pod).join(container).join(format!("{number}.log"))
 }
 
+/// The UID of the pod whose logs are in a directory of this name.
+pub fn pod_of_logs(directory: &str) -> Option<&str> {
+    directory.rsplit_once('_').map(|(_, uid)| uid)
+}
+
 /// Which run wrote a file in the directory of a container's logs: `2.log`, or `2.log.1` when it was put aside.
 pub fn run_of_log(file: &str) -> Option<u32> {
     let (number, rest) = file.split_once('.')?;

@@ -38,6 +38,8 @@ pub struct Attempt {
     pub killed: bool,
     /// Its end, if it comes, is our doing because the node agent stops, or that of an earlier process of ours.
     pub evicted: bool,
+    /// What runs before this one have written is gone.
+    pub logs_removed: bool,
 }
 
 impl Attempt {
@@ -100,6 +102,11 @@ pub enum Action {
         container: String,
         number: u32,
         signal: i32,
+    },
+    /// Removes what runs of a container before this one have written.
+    RemoveLogs {
+        container: String,
+        before: u32,
     },
     /// Removes the record of a run that has ended.
     Remove {

@@ -150,7 +150,7 @@ proptest! {
             Step::Do(Action::CleanDirectory | Action::Delete | Action::Forget) => {
                 prop_assert!(!runs && !seen.left && !seen.inside, "{seen:?}");
             }
-            Step::Do(Action::Remove { .. }) => prop_assert!(!runs),
+            Step::Do(Action::Remove { .. } | Action::RemoveLogs { .. }) => prop_assert!(!runs),
             Step::Do(Action::Signal { .. }) => {
                 let alive = seen.pod.as_ref().is_some_and(|p| p.metadata.deletion_timestamp.is_none());
                 prop_assert!(!alive || seen.evicting, "signalled a pod that nobody wants to end");
@@ -167,4 +167,6 @@ fn files_of_runs() {
     for (file, run) in cases {
         assert_eq!(spec::run_of_log(file), run, "{file}");
     }
+    assert_eq!(spec::pod_of_logs("default_web_uid-1"), Some("uid-1"));
+    assert_eq!(spec::pod_of_logs("lost+found"), None);
 }

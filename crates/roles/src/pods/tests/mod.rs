@@ -58,7 +58,7 @@ fn seen(pod: Pod) -> Observed {
 
 fn running(number: u32) -> Attempt {
     let state = State::Running { pid: 1, started_at: at(900) };
-    Attempt { number, state, term_at: None, killed: false, evicted: false }
+    Attempt { number, state, term_at: None, killed: false, evicted: false, logs_removed: false }
 }
 
 fn ended(number: u32, code: i32, finished: i64) -> Attempt {
@@ -90,6 +90,7 @@ fn short(step: &Step) -> String {
             format!("status {}", patch["status"]["phase"].as_str().unwrap())
         }
         Step::Do(Action::Signal { number, signal, .. }) => format!("signal {number} {signal}"),
+        Step::Do(Action::RemoveLogs { container, before }) => format!("remove logs {container}/<{before}"),
         Step::Do(Action::Remove { container, number }) => format!("remove {container}/{number}"),
         Step::Do(action) => format!("{action:?}"),
         Step::Wait(why) => format!("wait {why:?}"),
@@ -259,6 +260,18 @@ fn what_an_earlier_process_ended_runs_again() {
         seen.attempts.retain(|_, attempts| !attempts.is_empty());
         assert_eq!(short(&decide(&seen)), expected, "{name}");
     }
+}
+
+/// One effect each: what earlier runs wrote, then the record of the one that was followed.
+#[test]
+fn a_run_that_was_followed_leaves_its_own_logs_only() {
+    let mut seen = seen(pod(policy("Always"))).with("main", vec![ended(1, 1, 990), running(2)]).crashed(1);
+    settle_status(&mut seen);
+    assert_eq!(short(&decide(&seen)), "remove logs main/<1");
+    seen.attempts.get_mut("main").unwrap()[0].logs_removed = true;
+    assert_eq!(short(&decide(&seen)), "remove main/1");
+    seen.attempts.get_mut("main").unwrap().remove(0);
+    assert_eq!(short(&decide(&seen)), "done");
 }
 
 /// The API still shows attempt 4 as running, and there is no record of it: the next attempt is 5.
