@@ -1,6 +1,7 @@
 //! Times as Go's library reads them in the form of RFC 3339, and what it says of those it cannot read. Pure.
 
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 /// The form in Go's spelling.
@@ -30,7 +31,7 @@ pub fn parse(text: &str) -> Result<Timestamp, String> {
         return Err(reader.wrong(&format!("extra text: {}", quoted(reader.rest))));
     }
     let date = Date::new(year, month, day).map_err(|_| reader.wrong("day out of range"))?;
-    let local = date.at(hour, minute, second, nanosecond).in_tz("UTC").map(|at| at.timestamp());
+    let local = TimeZone::UTC.to_timestamp(date.at(hour, minute, second, nanosecond));
     let moment = local.and_then(|at| at.checked_sub(SignedDuration::from_secs(offset)));
     // The first and last hours of four-digit years are out of reach, and far from every other time.
     Ok(moment.unwrap_or(if year > 0 { Timestamp::MAX } else { Timestamp::MIN }))

@@ -38,6 +38,10 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
     if let Some(action) = dismissed(seen) {
         return Step::Do(action);
     }
+    // What an earlier process began to end: only an end that is certainly ours is not taken for the workload's.
+    if let Some(step) = stop(seen, |attempt| attempt.evicted, |attempt| drain_end(seen, attempt)) {
+        return step;
+    }
     let next = next_start(seen, pod);
     if let Some(Ok(action)) = next {
         return Step::Do(action);
@@ -207,7 +211,7 @@ fn volume_problem(seen: &Observed) -> Option<Step> {
 /// Over, but still in the API: containers that somebody else's verdict left running end, then its volumes go.
 fn finished(seen: &Observed) -> Step {
     let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, GONE_GRACE);
-    if let Some(step) = stop(seen, grace) {
+    if let Some(step) = stop(seen, |_| true, grace) {
         return step;
     }
     if seen.inside { Step::Do(Action::Leave) } else { Step::Done }
@@ -216,7 +220,7 @@ fn finished(seen: &Observed) -> Step {
 /// The Pod object outlives its containers and its mounts: nobody may believe the volume free before it is.
 fn ending(seen: &Observed, pod: &Pod) -> Step {
     let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
-    if let Some(step) = stop(seen, |_| end) {
+    if let Some(step) = stop(seen, |_| true, |_| end) {
         return step;
     }
     if seen.inside {
@@ -233,7 +237,7 @@ fn ending(seen: &Observed, pod: &Pod) -> Step {
 
 fn gone(seen: &Observed) -> Step {
     let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, GONE_GRACE);
-    if let Some(step) = stop(seen, grace) {
+    if let Some(step) = stop(seen, |_| true, grace) {
         return step;
     }
     if seen.inside {
@@ -253,11 +257,14 @@ fn evicted(seen: &Observed) -> Step {
     if let Some((container, number)) = find(seen, |attempt| attempt.running() && !attempt.evicted) {
         return Step::Do(Action::Evict { container, number });
     }
-    let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, seen.config.drain_grace);
-    if let Some(step) = stop(seen, grace) {
+    if let Some(step) = stop(seen, |_| true, |attempt| drain_end(seen, attempt)) {
         return step;
     }
     if seen.inside { Step::Do(Action::Leave) } else { Step::Done }
+}
+
+fn drain_end(seen: &Observed, attempt: &Attempt) -> Timestamp {
+    grace_from_term(attempt, seen.now, seen.config.drain_grace)
 }
 
 /// A run that was ended by us, now or by an earlier process: it is as if it had never been.
@@ -279,9 +286,14 @@ fn grace_from_term(attempt: &Attempt, now: Timestamp, grace: Duration) -> Timest
 }
 
 /// Asks running containers to end, and kills them when their time is over. `None` when none runs.
-fn stop(seen: &Observed, deadline: impl Fn(&Attempt) -> Timestamp) -> Option<Step> {
+fn stop(
+    seen: &Observed,
+    which: impl Fn(&Attempt) -> bool,
+    deadline: impl Fn(&Attempt) -> Timestamp,
+) -> Option<Step> {
     let all = seen.attempts.iter().flat_map(|(name, list)| list.iter().map(move |attempt| (name, attempt)));
-    let running: Vec<(&String, &Attempt)> = all.filter(|(_, attempt)| attempt.running()).collect();
+    let running: Vec<(&String, &Attempt)> =
+        all.filter(|(_, attempt)| attempt.running() && which(attempt)).collect();
     let signal =
         |name: &str, number, signal| Step::Do(Action::Signal { container: name.to_owned(), number, signal });
     if let Some((name, attempt)) = running.iter().find(|(_, a)| a.term_at.is_none()) {

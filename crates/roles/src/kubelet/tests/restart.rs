@@ -100,6 +100,23 @@ async fn who_is_killed_while_stopping_is_not_taken_for_the_workload() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_was_begun_is_carried_through() {
+    let mut world = world().await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    world.fake.only_killed_ends(&world.running()[0]);
+    assert!(!world.kubelet.as_ref().unwrap().drain(Duration::from_secs(2)).await);
+    let before = world.running();
+    assert_eq!(before.len(), 1, "it takes its time");
+    world.stop_kubelet().await;
+
+    world.start_kubelet().await;
+    let uid = world.live_pod("p").uid().to_owned();
+    world.until("runs anew", |w| w.running() == [format!("{uid}/main/1")]).await;
+    assert_eq!(world.phase("p"), "Running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn containers_end_and_start_again_by_policy() {
     let world = world().await;
     world.pod(build::pod("never").shell("false").build()).await;

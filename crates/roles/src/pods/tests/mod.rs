@@ -252,7 +252,8 @@ fn what_an_earlier_process_ended_runs_again() {
     let table = [
         ("ended by us", vec![ours(ended(0, 143, 950))], "remove main/0"),
         ("ended by itself", vec![ended(0, 143, 950)], "status Failed"),
-        ("about to end", vec![ours(running(0))], "status Running"),
+        ("about to end", vec![ours(running(0))], "signal 0 15"),
+        ("not meant", vec![running(0)], "status Running"),
         ("forgotten", vec![], "start main/0"),
     ];
     for (name, attempts, expected) in table {
