@@ -251,7 +251,7 @@ mod tests {
         drop(shim);
         let state = State::Running { pid: process.pid, started_at: jiff::Timestamp::UNIX_EPOCH };
         let found = Found { id: ID.into(), state, evicted: false };
-        assert_eq!(listing.await.unwrap(), [found.clone()]);
+        assert_eq!(listing.await.unwrap(), std::slice::from_ref(&found));
         containers.mark_evicted(ID).await.unwrap();
         assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);
     }

@@ -91,7 +91,7 @@ async fn run_container(host: &Host, dir: &Path, volume: &Path) {
     assert!(matches!(running, State::Running { .. }));
     assert_eq!(containers.start(&spec).await.unwrap(), running);
     let found = Found { id: spec.id.clone(), state: running, evicted: false };
-    assert_eq!(containers.list().await.unwrap(), [found.clone()]);
+    assert_eq!(containers.list().await.unwrap(), std::slice::from_ref(&found));
     containers.mark_evicted(&spec.id).await.unwrap();
     assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);
     assert_eq!(errno(&containers.remove(&spec.id).await.unwrap_err()), libc::EBUSY);
