@@ -76,7 +76,7 @@ pub fn resource(pod: &Pod, selector: &ResourceFieldSelector, node: Option<&Node>
     let amount = amount.map_or(Ok(0), nanos)?;
     let divisor = selector.divisor.as_ref().map_or(Ok(0), nanos)?;
     let divisor = if divisor == 0 { quantity::NANO } else { divisor };
-    Ok(((amount + divisor - 1) / divisor).to_string())
+    Ok((amount / divisor + i128::from(amount % divisor > 0)).to_string())
 }
 
 #[cfg(test)]
@@ -125,5 +125,13 @@ mod tests {
         assert_eq!(asked("limits.cpu", "1").as_deref(), Ok("2"), "what the node has");
         assert_eq!(asked("requests.memory", "1").as_deref(), Ok("0"));
         assert!(asked("nonsense", "1").is_err());
+        let mut huge = example();
+        let resources = huge.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap();
+        let most = Quantity("170141183460469231731687303715".into());
+        resources.limits = Some([("cpu".to_owned(), most)].into());
+        let selector = json!({"containerName": "main", "resource": "limits.cpu", "divisor": "1"});
+        let selector = serde_json::from_value(selector).unwrap();
+        let shown = super::resource(&huge, &selector, None);
+        assert_eq!(shown.as_deref(), Ok("170141183460469231731687303715"), "no room to add before dividing");
     }
 }

@@ -33,7 +33,7 @@ pub fn nanos(text: &str) -> Result<i128, BadQuantity> {
         let numerator = digits.checked_mul(factor)?.checked_mul(NANO)?;
         let denominator = scale.checked_mul(divisor)?;
         // Upstream rounds up to the smallest unit it keeps.
-        Some((numerator + denominator - 1) / denominator)
+        Some(numerator / denominator + i128::from(numerator % denominator > 0))
     };
     let value = match suffix_of(suffix)? {
         Suffix::Binary(shift) => scaled(1i128 << shift, 1),
@@ -171,6 +171,8 @@ mod tests {
             ("0.5", 1),
             ("1E", 1_000_000_000_000_000_000),
             ("-1Ki", -1024),
+            // As many billionths as there is room for, with none left to add before dividing.
+            ("170141183460469231731687303715e-18", 170_141_183_461),
         ];
         for (text, bytes) in table {
             assert_eq!(bytes_of(&Quantity(text.into())), Ok(bytes), "{text}");

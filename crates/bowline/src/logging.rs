@@ -1,8 +1,8 @@
 //! Logs go to standard error; `RUST_LOG` says how much.
 
-use std::io::IsTerminal;
-
 use tracing_subscriber::EnvFilter;
+
+use crate::terminal::coloured;
 
 /// The embedded database tells of its every step at the level at which we tell of ours.
 const DATABASE: &str = "fjall=warn,lsm_tree=warn";
@@ -14,7 +14,7 @@ pub fn start(level: &str) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(coloured(&std::io::stderr()))
         .with_target(false)
         .compact()
         .try_init();

@@ -1,5 +1,6 @@
 //! What people see: standard output is data and results, colour only on a terminal.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 
 const DIM: &str = "\x1b[2m";
@@ -16,9 +17,18 @@ pub struct Terminal {
 
 impl Default for Terminal {
     fn default() -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none();
-        Self { colour: wanted && io::stdout().is_terminal() }
+        Self { colour: coloured(&io::stdout()) }
     }
+}
+
+/// Whether a person reads this stream, and has not said that colour is not wanted (<https://no-color.org>).
+pub fn coloured(stream: &impl IsTerminal) -> bool {
+    wanted(std::env::var_os("NO_COLOR").as_deref()) && stream.is_terminal()
+}
+
+/// An empty value says nothing.
+fn wanted(no_color: Option<&OsStr>) -> bool {
+    no_color.is_none_or(OsStr::is_empty)
 }
 
 impl Terminal {
@@ -44,5 +54,17 @@ impl Terminal {
     }
     pub fn bad(&self, text: &str) -> String {
         self.paint(RED, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_color_is_heard_unless_it_is_empty() {
+        for (value, expected) in [(None, true), (Some(""), true), (Some("1"), false), (Some("0"), false)] {
+            assert_eq!(wanted(value.map(OsStr::new)), expected, "{value:?}");
+        }
     }
 }

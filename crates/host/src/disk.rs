@@ -1,7 +1,9 @@
 //! Files and directories. Writes are durable when they return.
 
 use std::any::Any;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -35,7 +37,18 @@ pub struct Extent {
 }
 
 /// Starts the name of a file that is not complete yet.
-pub(crate) const UNFINISHED_PREFIX: &str = ".bowline-new-";
+const UNFINISHED_PREFIX: &str = ".bowline-new-";
+
+/// The longest name that filesystems take.
+pub(crate) const NAME_MAX: usize = 255;
+
+/// The name under which a file is written before it gets its own. Of a name that leaves no room for the prefix, the end
+/// is left out: those who then share a name take turns.
+pub(crate) fn unfinished_name(name: &OsStr) -> OsString {
+    let mut unfinished = OsString::from(UNFINISHED_PREFIX).into_vec();
+    unfinished.extend(name.as_bytes().iter().take(NAME_MAX - UNFINISHED_PREFIX.len()));
+    OsString::from_vec(unfinished)
+}
 
 /// Whether a file of this name was being written when the process ended.
 pub(crate) fn is_unfinished(name: &str) -> bool {

@@ -62,6 +62,8 @@ struct State<K> {
     seen: u64,
     /// UIDs of objects that we know to be deleted before the watch says so: older news of them is dropped.
     gone: BTreeMap<ObjectKey, String>,
+    /// Versions that only our own writes tell of yet.
+    unconfirmed: BTreeSet<(u64, ObjectKey)>,
 }
 
 struct Index<K> {
@@ -71,8 +73,13 @@ struct Index<K> {
 
 impl<K: Object> Default for Cache<K> {
     fn default() -> Self {
-        let state =
-            State { objects: BTreeMap::new(), indexes: BTreeMap::new(), seen: 0, gone: BTreeMap::new() };
+        let state = State {
+            objects: BTreeMap::new(),
+            indexes: BTreeMap::new(),
+            seen: 0,
+            gone: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
+        };
         let changes = watch::channel(0).0;
         let state = RwLock::new(state);
         Self {
@@ -174,7 +181,13 @@ impl<K: Object> Cache<K> {
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
     pub fn note(&self, object: K) {
         let (key, version) = (object.key(), object.version());
-        self.change(&key, Some(Arc::new(object)), |state| version > state.seen);
+        self.change(&key, Some(Arc::new(object)), |state| {
+            let news = version > state.seen;
+            if news {
+                state.unconfirmed.insert((version, key.clone()));
+            }
+            news
+        });
     }
 
     /// Takes in the answer to a delete: the object as it was or, while finalizers hold it, as it now is.
@@ -204,19 +217,33 @@ impl<K: Object> Cache<K> {
     pub(crate) fn applied(&self, object: K) {
         let (key, version) = (object.key(), object.version());
         self.change(&key, Some(Arc::new(object)), |state| {
-            state.seen = state.seen.max(version);
+            state.told(&key, version);
             true
         });
+        self.drop_passed(version);
     }
 
     pub(crate) fn deleted(&self, object: &K) {
         let (key, version) = (object.key(), object.version());
         self.change(&key, None, |state| {
-            state.seen = state.seen.max(version);
+            state.told(&key, version);
             state.gone.remove(&key);
             // A successor of the same name that was noted already stays.
             state.objects.get(&key).is_none_or(|cached| cached.version() <= version)
         });
+        self.drop_passed(version);
+    }
+
+    /// The watch tells of everything in order. What it has passed without a word was deleted before the list was made from
+    /// which it began, after our own write had told of it.
+    fn drop_passed(&self, version: u64) {
+        let passed = || self.read().unconfirmed.first().filter(|(noted, _)| *noted < version).cloned();
+        while let Some((noted, key)) = passed() {
+            self.change(&key, None, |state| {
+                state.unconfirmed.remove(&(noted, key.clone()));
+                state.objects.get(&key).is_some_and(|cached| cached.version() == noted)
+            });
+        }
     }
 
     /// Takes in a complete list: what is not in it is gone, unless it was written after the list was made.
@@ -231,10 +258,13 @@ impl<K: Object> Cache<K> {
             });
         }
         for object in objects {
-            self.change(&object.key(), Some(Arc::new(object)), |_| true);
+            let (key, version) = (object.key(), object.version());
+            self.change(&key, Some(Arc::new(object)), |state| {
+                state.told(&key, version);
+                true
+            });
         }
         let mut state = self.write();
-        state.seen = state.seen.max(newest);
         state.gone.retain(|key, _| listed.contains(key));
         drop(state);
         self.listed();
@@ -283,6 +313,18 @@ impl<K: Object> Cache<K> {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, State<K>> {
         self.inner.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Meta> State<K> {
+    /// The server has told of this version of an object, by itself.
+    fn told(&mut self, key: &ObjectKey, version: u64) {
+        self.seen = self.seen.max(version);
+        if let Some(noted) =
+            self.objects.get(key).map(|cached| cached.version()).filter(|noted| *noted <= version)
+        {
+            self.unconfirmed.remove(&(noted, key.clone()));
+        }
     }
 }
 
@@ -405,6 +447,51 @@ mod tests {
         cache.replaced(vec![object("kept", 4)]);
         let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
         assert_eq!(names, ["kept", "new"]);
+    }
+
+    /// Created by us, deleted by somebody while there was no watch: the list says nothing of it, and is older than it seems.
+    #[test]
+    fn what_was_deleted_before_the_list_was_made_does_not_stay() {
+        for late in [false, true] {
+            let cache = Cache::<ConfigMap>::default();
+            let ended = Arc::new(Mutex::new(Vec::new()));
+            let log = ended.clone();
+            cache.on_change(move |c| {
+                let gone = c.old.iter().filter(|_| c.new.is_none());
+                log.lock().unwrap().extend(gone.map(|o| o.name().to_owned()));
+            });
+            if !late {
+                cache.note(object("ours", 100));
+            }
+            cache.replaced(vec![object("other", 40)]);
+            if late {
+                cache.note(object("ours", 100));
+            }
+            assert!(cache.get(&ObjectKey::cluster("ours")).is_some(), "it may be newer than the list");
+            cache.applied(object("other", 5001));
+            assert_eq!(cache.list().len(), 1, "the watch would have told of it; late: {late}");
+            assert_eq!(*ended.lock().unwrap(), ["ours"]);
+        }
+    }
+
+    #[test]
+    fn what_the_watch_has_yet_to_tell_of_stays() {
+        let cache = Cache::<ConfigMap>::default();
+        cache.applied(object("a", 90));
+        cache.note(object("a", 100));
+        cache.note(object("b", 102));
+        cache.applied(object("a", 95));
+        cache.applied(object("c", 98));
+        cache.deleted(&object("c", 99));
+        let names =
+            |cache: &Cache<ConfigMap>| cache.list().iter().map(|o| o.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&cache), ["a", "b"]);
+        cache.applied(object("a", 100));
+        cache.applied(object("c", 101));
+        assert_eq!(names(&cache), ["a", "b", "c"]);
+        cache.applied(object("b", 102));
+        cache.applied(object("c", 103));
+        assert_eq!(names(&cache), ["a", "b", "c"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -65,6 +66,8 @@ struct State<K> {
     /// Keys added while active: once more afterwards.
     dirty: BTreeSet<K>,
     failures: BTreeMap<K, u32>,
+    /// When keys are looked at again although nothing changes.
+    looks: BTreeMap<K, Instant>,
 }
 
 impl<K: Ord + Clone + Send + 'static> Queue<K> {
@@ -75,6 +78,7 @@ impl<K: Ord + Clone + Send + 'static> Queue<K> {
             active: BTreeSet::new(),
             dirty: BTreeSet::new(),
             failures: BTreeMap::new(),
+            looks: BTreeMap::new(),
         };
         Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff }) }
     }
@@ -181,8 +185,38 @@ impl<K: Ord + Clone + Send + 'static> Queue<K> {
         if again {
             self.add(key);
         } else if let Some(delay) = delay {
-            self.add_after(key, delay);
+            self.look_again(key, delay);
         }
+    }
+
+    /// Looks at a key after `delay`, or earlier if that was planned already. There is one plan per key: if each failure of a
+    /// key that is woken again and again made one of its own, they would never end.
+    fn look_again(&self, key: K, delay: Duration) {
+        // A time that no clock reaches is never.
+        let Some(at) = Instant::now().checked_add(delay) else { return };
+        let mut state = self.state();
+        if state.looks.get(&key).is_some_and(|planned| *planned <= at) {
+            return;
+        }
+        state.looks.insert(key.clone(), at);
+        drop(state);
+        let queue = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep_until(at).await;
+            if queue.is_due(&key, at) {
+                queue.add(key);
+            }
+        });
+    }
+
+    /// Whether this is the plan that counts; it is then carried out.
+    fn is_due(&self, key: &K, at: Instant) -> bool {
+        let mut state = self.state();
+        let due = state.looks.get(key) == Some(&at);
+        if due {
+            state.looks.remove(key);
+        }
+        due
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -194,7 +228,6 @@ impl<K: Ord + Clone + Send + 'static> Queue<K> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
     async fn one_key_is_never_worked_on_twice_at_once() {
@@ -252,5 +285,44 @@ mod tests {
         assert_eq!(queue.failures(&1), 0);
         stop.cancel();
         task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waking_a_key_that_fails_does_not_make_it_fail_more_often_for_ever() {
+        let queue = Queue::new(Backoff { start: Duration::from_secs(1), max: Duration::from_secs(100) });
+        let stop = CancellationToken::new();
+        let passes = Arc::new(AtomicUsize::new(0));
+        let (count, ended, worker) = (passes.clone(), stop.clone(), queue.clone());
+        let task = tokio::spawn(async move {
+            let work = move |_: u8| {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::future::ready(Verdict::Retry)
+            };
+            worker.run(1, ended, work).await;
+        });
+        for _ in 0..6 {
+            queue.add(1);
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        let woken = passes.swap(0, Ordering::SeqCst);
+        assert!(woken >= 6, "each wake-up is a pass: {woken}");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let alone = passes.load(Ordering::SeqCst);
+        assert!((36..=37).contains(&alone), "one every hundred seconds: {alone}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_plans_the_earlier_one_counts() {
+        let queue = Queue::new(Backoff::VOLUME);
+        queue.look_again(1, Duration::from_secs(10));
+        queue.look_again(1, Duration::from_secs(5));
+        queue.look_again(1, Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(queue.take(), Some(1));
+        queue.finish(1, Verdict::Done);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(queue.take(), None);
     }
 }

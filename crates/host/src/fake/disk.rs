@@ -67,7 +67,8 @@ impl Disk for FakeHost {
         world.check_io("create_dir_all")?;
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
         ancestors.reverse();
-        ancestors.into_iter().try_for_each(|ancestor| world.create_dir(ancestor))
+        ancestors.into_iter().try_for_each(|ancestor| world.create_dir(ancestor))?;
+        world.check_io("create_dir_all.after")
     }
 
     async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
@@ -150,7 +151,9 @@ impl Disk for FakeHost {
     }
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let names = self.world().tree.names(path)?;
+        let mut world = self.world();
+        world.check_io("list")?;
+        let names = world.tree.names(path)?;
         Ok(names.into_iter().filter(|name| !is_unfinished(name)).collect())
     }
 
@@ -173,7 +176,9 @@ impl Disk for FakeHost {
     }
 
     async fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.world().tree.canonical(path)
+        let mut world = self.world();
+        world.check_io("canonical")?;
+        world.tree.canonical(path)
     }
 
     async fn set_label(&self, path: &Path, name: &str, value: &[u8]) -> io::Result<()> {

@@ -116,7 +116,7 @@ impl FakeHost {
     }
 
     /// Makes the next call of one operation (`mount`, `write_atomic`, `start`, …) fail with an errno and do
-    /// nothing. Repeated calls queue up.
+    /// nothing. Repeated calls queue up. `create_dir_all.after` fails when all is done: an answer that is lost.
     pub fn fail_next(&self, operation: &str, errno: i32) {
         self.world().faults.entry(operation.into()).or_default().push_back(errno);
     }

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::file::File;
 use super::mounts::Table;
-use crate::disk::{Kind, Owner, Space};
+use crate::disk::{Kind, NAME_MAX, Owner, Space};
 use crate::kernel::Content;
 
 /// How many symbolic links a path may pass, as on Linux.
@@ -185,6 +185,9 @@ impl Tree {
     /// Puts a node where its directory exists and may be written.
     pub fn insert(&mut self, place: &Place, node: Node) -> io::Result<()> {
         self.check_writable(place)?;
+        if place.inner.file_name().is_some_and(|name| name.len() > NAME_MAX) {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
         self.check_room(place, 0)?;
         let nodes = self.systems.get_mut(&place.fs).ok_or(Errno::ENOENT)?;
         match place.inner.parent().and_then(|parent| nodes.get(parent)) {

@@ -1,14 +1,13 @@
 //! Replacing a file in one step, and leaving nothing behind when that is interrupted.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use crate::disk::UNFINISHED_PREFIX;
+use crate::disk::unfinished_name;
 
 /// Writes in flight. A name is derived from its target, so that a later write takes over what a crash left;
 /// hence two writers of one target take turns.
@@ -56,12 +55,6 @@ impl Drop for Turn<'_> {
         self.replacer.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
         self.replacer.freed.notify_all();
     }
-}
-
-fn unfinished_name(name: &OsStr) -> OsString {
-    let mut unfinished = OsString::from(UNFINISHED_PREFIX);
-    unfinished.push(name);
-    unfinished
 }
 
 fn write_new(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {

@@ -29,9 +29,23 @@ async fn fake_names() {
 
 async fn suite(disk: &dyn Disk, dir: &Path) {
     canonical(disk, dir).await;
+    long(disk, &dir.join("long")).await;
     labels(disk, dir).await;
     renaming(disk, dir).await;
     locks(disk, dir).await;
+}
+
+/// Every name that the filesystem takes can be written in one step.
+async fn long(disk: &dyn Disk, dir: &Path) {
+    disk.create_dir_all(dir, 0o755).await.unwrap();
+    for length in [242, 243, 253, 255] {
+        let path = dir.join("n".repeat(length));
+        disk.write_atomic(&path, b"text", 0o600).await.unwrap();
+        assert_eq!(disk.read(&path).await.unwrap(), b"text", "{length}");
+    }
+    let refused = disk.write_atomic(&dir.join("n".repeat(256)), b"text", 0o600).await.unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ENAMETOOLONG));
+    assert_eq!(disk.unfinished(dir).await.unwrap(), Vec::<String>::new());
 }
 
 async fn canonical(disk: &dyn Disk, dir: &Path) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Filled by `pods`, read by `volumemanager`; clones share it.
+/// Filled by `pods`, read by `volumemanager` and `localvolumes`; clones share it.
 ///
 /// A pod enters before it is asked whether its volumes are ready, and leaves when no container of it runs and none
 /// will start again. As both sides read pods from the same cache, a pod that was seen ending before it entered is

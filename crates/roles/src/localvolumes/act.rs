@@ -71,10 +71,13 @@ impl Keyed for Manager {
         match action {
             Action::RequestToken(wanted) => return self.request_token(&wanted, &seen).await,
             Action::MakeDirectory => {
+                // An error does not say that nothing was made.
+                self.update(&seen, |state| state.directory = Presence::Uncertain);
                 self.on_disk("make", &path, self.make(&path)).await?;
                 self.update(&seen, |state| state.directory = Presence::Present);
             }
             Action::MountMemory(size) => {
+                self.update(&seen, |state| state.mount = Presence::Uncertain);
                 self.on_kernel("mount memory", &path, self.mount(&path, size)).await?;
                 self.update(&seen, |state| state.mount = Presence::Present);
             }
@@ -110,9 +113,14 @@ impl Keyed for Manager {
         Ok(())
     }
 
-    /// Only a pod that waits for its volume is told; taking down is tried again in silence, as upstream does.
+    /// Only a pod that waits for its volume is told; taking down is tried again in silence, as upstream does, and so is the
+    /// renewal of a token that is still good.
     async fn failed(&self, key: &String, error: &EffectError) {
         let Some(seen) = self.seen(key).filter(|seen| seen.want == Want::Ready) else { return };
+        let next = decide(&seen);
+        if matches!(&next, Step::Do(Action::RequestToken(wanted)) if seen.has_good(wanted)) {
+            return;
+        }
         if let Some((pod, _)) = &seen.asked {
             self.recorder.warning(pod.as_ref(), FAILED_MOUNT, set_up_failed(&seen.name, &error.message));
         }
@@ -172,7 +180,7 @@ impl Manager {
         let (Some(text), Some(expires)) = (status.token, status.expiration_timestamp) else {
             return Err(EffectError::unknown("failed to fetch token: the answer holds none"));
         };
-        let token = Token { text, renew_at: renew_at(seconds, expires.0) };
+        let token = Token { text, renew_at: renew_at(seconds, expires.0), expires: expires.0 };
         self.update(seen, |state| drop(state.tokens.insert(wanted.path.clone(), token)));
         Ok(())
     }

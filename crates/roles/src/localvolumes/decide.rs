@@ -14,10 +14,9 @@ pub fn decide(seen: &Observed) -> Step {
 }
 
 /// Everything that the volume is made of first, so that nothing is mounted in vain. The token is asked for while the
-/// watches are still looking.
+/// watches are still looking. One that is still good is renewed last: if that cannot be done, all else goes on.
 fn set_up(seen: &Observed, plan: &Plan) -> Step {
-    let (due, renewal) = seen.tokens_due();
-    if let Some(wanted) = due {
+    if let Some(wanted) = seen.token_missing() {
         return Step::Do(Action::RequestToken(wanted.clone()));
     }
     let payload = match &seen.files {
@@ -37,7 +36,11 @@ fn set_up(seen: &Observed, plan: &Plan) -> Step {
     if plan.sources.is_some() && seen.state.written.as_ref() != Some(payload) {
         return Step::Do(Action::Write(payload.clone()));
     }
-    renewal.map_or(Step::Done, |at| Step::Wait(Why::Renewal(at)))
+    match seen.next_renewal() {
+        Some((wanted, at)) if at <= seen.now => Step::Do(Action::RequestToken(wanted.clone())),
+        Some((_, at)) => Step::Wait(Why::Renewal(at)),
+        None => Step::Done,
+    }
 }
 
 fn report(seen: &Observed, why: &str) -> Step {

@@ -12,12 +12,15 @@ const AGE_MAX: SignedDuration = SignedDuration::from_hours(24);
 pub struct Token {
     pub text: String,
     pub renew_at: Timestamp,
+    /// From then on nobody takes it.
+    pub expires: Timestamp,
 }
 
 // By hand: a token must not reach a log.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("renew_at", &self.renew_at).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Token");
+        shown.field("renew_at", &self.renew_at).field("expires", &self.expires).finish_non_exhaustive()
     }
 }
 

@@ -77,23 +77,28 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Tokens that are missing or to be renewed, and when the next one will be.
-    pub fn tokens_due(&self) -> (Option<&TokenSource>, Option<Timestamp>) {
+    /// A token without which nothing can be written: there is none, or the one that there is has ended.
+    pub fn token_missing(&self) -> Option<&TokenSource> {
+        self.tokens().map(|(wanted, _)| wanted).find(|wanted| !self.has_good(wanted))
+    }
+
+    /// The token to be renewed next, and when.
+    pub fn next_renewal(&self) -> Option<(&TokenSource, Timestamp)> {
+        let renewals = self.tokens().filter_map(|(wanted, token)| Some((wanted, token?.renew_at)));
+        renewals.min_by_key(|(_, at)| *at)
+    }
+
+    /// Whether there is a token that is accepted now.
+    pub fn has_good(&self, wanted: &TokenSource) -> bool {
+        self.state.tokens.get(&wanted.path).is_some_and(|token| token.expires > self.now)
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = (&TokenSource, Option<&Token>)> {
         let sources = self.asked.iter().flat_map(|(_, plan)| plan.sources.iter().flatten());
-        let wanted = sources.filter_map(|source| match source {
+        sources.filter_map(|source| match source {
             Source::Token(wanted) => Some((wanted, self.state.tokens.get(&wanted.path))),
-            _ => None,
-        });
-        let (mut due, mut next) = (None, None::<Timestamp>);
-        for (wanted, token) in wanted {
-            match token {
-                Some(token) if token.renew_at > self.now => {
-                    next = Some(next.map_or(token.renew_at, |at| at.min(token.renew_at)));
-                }
-                _ => due = due.or(Some(wanted)),
-            }
-        }
-        (due, next)
+            Source::Object { .. } | Source::Fields { .. } => None,
+        })
     }
 }
 

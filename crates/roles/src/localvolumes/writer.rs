@@ -29,7 +29,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 
 /// Makes `directory` hold these files and nothing else.
 pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Result<()> {
-    payload.keys().try_for_each(|path| check(path))?;
+    let payload = &cleaned(payload)?;
     let current = match current(host, directory).await? {
         Some(current) if same(host, &directory.join(&current), payload).await? => current,
         _ => replace(host, directory, payload).await?,
@@ -60,8 +60,27 @@ pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Resu
 async fn replace(host: &Host, directory: &Path, payload: &Payload) -> io::Result<String> {
     let now = host.clock.now().strftime(STAMP);
     let name = format!("{OWN}{now}.{:010}", host.random.next_u64() % NUMBER_END);
-    let fresh = directory.join(&name);
-    host.disk.create_dir_all(&fresh, DIRECTORY_MODE).await?;
+    let shown = async {
+        fill(host, &directory.join(&name), payload).await?;
+        let next = directory.join(DATA_NEXT);
+        host.disk.remove_file(&next).await?;
+        host.disk.symlink(Path::new(&name), &next).await?;
+        host.disk.rename(&next, &directory.join(DATA)).await
+    };
+    if let Err(error) = shown.await {
+        // As long as writing fails, nothing else would remove it, and each try would leave one more. It may be shown, though,
+        // if only the answer was lost.
+        if current(host, directory).await.is_ok_and(|shown| shown.as_ref() != Some(&name)) {
+            // Should this fail, too, then the next write that succeeds removes it.
+            let _ = host.disk.remove_tree(&directory.join(&name)).await;
+        }
+        return Err(error);
+    }
+    Ok(name)
+}
+
+async fn fill(host: &Host, fresh: &Path, payload: &Payload) -> io::Result<()> {
+    host.disk.create_dir_all(fresh, DIRECTORY_MODE).await?;
     for (path, file) in payload {
         let path = fresh.join(path);
         if let Some(parent) = path.parent().filter(|parent| *parent != fresh) {
@@ -69,11 +88,7 @@ async fn replace(host: &Host, directory: &Path, payload: &Payload) -> io::Result
         }
         host.disk.write_atomic(&path, &file.content, file.mode).await?;
     }
-    let next = directory.join(DATA_NEXT);
-    host.disk.remove_file(&next).await?;
-    host.disk.symlink(Path::new(&name), &next).await?;
-    host.disk.rename(&next, &directory.join(DATA)).await?;
-    Ok(name)
+    Ok(())
 }
 
 /// The directory that is shown now, if there is one.
@@ -111,12 +126,19 @@ fn first_part(path: &str) -> Option<String> {
     Path::new(path).components().next().map(|part| part.as_os_str().to_string_lossy().into_owned())
 }
 
-/// No file may land outside the volume, or where the writer's own names are. The API server refuses such paths, too.
-fn check(path: &str) -> io::Result<()> {
-    let inside =
-        !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-    if inside && !path.starts_with(OWN) {
-        return Ok(());
+/// The same files by the shortest forms of their paths. Of two that turn out to be one, the last by name stays.
+fn cleaned(payload: &Payload) -> io::Result<Payload> {
+    payload.iter().map(|(path, file)| Ok((clean(path)?, file.clone()))).collect()
+}
+
+/// A path without `.`, doubled slashes and one at its end, as upstream's writer has it: the API server lets them through.
+/// No file may land outside the volume, or where the writer's own names are; those paths it refuses, too.
+fn clean(path: &str) -> io::Result<String> {
+    let parts = || Path::new(path).components().filter(|part| *part != Component::CurDir);
+    let inside = parts().all(|part| matches!(part, Component::Normal(_)));
+    let clean = parts().collect::<PathBuf>().to_string_lossy().into_owned();
+    if inside && !clean.is_empty() && !clean.starts_with(OWN) {
+        return Ok(clean);
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("invalid path of a file in a volume: {path:?}")))
 }

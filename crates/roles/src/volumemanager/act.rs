@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bowline_api::{Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
 use bowline_machinery::effect::{EffectError, Effects, Fate};
-use bowline_machinery::{Cache, Keyed, Ports, Recorder};
+use bowline_machinery::{Cache, Keyed, Ports, Recorder, secrets};
 use k8s_openapi::api::core::v1::SecretReference;
 
 use super::decide::decide;
@@ -226,8 +226,7 @@ impl Manager {
         let secret = self.effects.get_live::<Secret>(namespace, name).await;
         let secret = secret.map_err(|e| failed(e.message))?;
         let secret = secret.ok_or_else(|| failed(format!("secrets {name:?} not found")))?;
-        let data = secret.data.unwrap_or_default();
-        Ok(data.into_iter().map(|(key, v)| (key, String::from_utf8_lossy(&v.0).into_owned())).collect())
+        secrets::entries(secret).map_err(|e| failed(e.message))
     }
 
     /// One call to the driver, with upstream's time limit and classes.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{Event, Meta, Pod, ServiceAccount};
+use bowline_api::{Event, Meta, Node, Pod, ServiceAccount, node};
 use bowline_apiserver::auth::token::TokenSettings;
 use bowline_apiserver::{Registry, Server, Store, auth, kinds::register};
 use bowline_host::Host;
@@ -92,6 +92,11 @@ impl World {
 
     pub async fn get<K: Object>(&self, of: &K) -> Option<K> {
         self.user.get_live::<K>(of.namespace(), of.name()).await.unwrap()
+    }
+
+    /// Whether the kubelet has said that pods may come.
+    pub async fn is_ready(&self) -> bool {
+        self.user.get_live::<Node>("", NODE).await.unwrap().is_some_and(|found| node::ready(&found))
     }
 
     pub async fn events(&self) -> Vec<String> {

@@ -36,6 +36,10 @@ fn files(content: &str) -> Arc<Payload> {
     Arc::new([("token".to_owned(), file)].into())
 }
 
+fn token(text: &str, renew_at: i64) -> Token {
+    Token { text: text.into(), renew_at: at(renew_at), expires: at(renew_at + 500) }
+}
+
 /// A token volume that is all there.
 fn seen() -> Observed {
     let plan = plan(&token_volume()).unwrap();
@@ -44,7 +48,7 @@ fn seen() -> Observed {
         directory: Presence::Present,
         mount: Presence::Present,
         written: Some(files("a")),
-        tokens: [("token".to_owned(), Token { text: "a".into(), renew_at: at(2000) })].into(),
+        tokens: [("token".to_owned(), token("a", 2000))].into(),
         told: None,
     };
     Observed {
@@ -74,7 +78,17 @@ fn a_volume_is_made_and_kept_up_to_date() {
     let absent = |seen: &mut Observed| seen.state = State::new(Plugin::Projected, Presence::Absent);
     let table = [
         ("a token first, while others are looked up", with(absent), request.clone()),
-        ("the token is old", with(|s| s.now = at(2000)), request),
+        ("the token is old", with(|s| s.now = at(2000)), request.clone()),
+        (
+            "and still good: all else comes first",
+            with(|s| (s.now, s.files) = (at(2499), Files::Ready(files("b")))),
+            Step::Do(Action::Write(files("b"))),
+        ),
+        (
+            "and no longer: nothing is written with it",
+            with(|s| (s.now, s.files) = (at(2500), Files::Ready(files("b")))),
+            request,
+        ),
         ("looking", with(|s| s.files = Files::Looking), Step::Wait(Why::Looking)),
         ("said", with(|s| s.files = missing.clone()), Step::Do(Action::Report(told.into()))),
         (
@@ -199,6 +213,6 @@ fn tokens_are_renewed_in_time() {
 fn neither_tokens_nor_files_reach_a_log() {
     let shown = format!("{:?} {:?}", seen(), Action::Write(files("hidden")));
     assert!(!shown.contains("hidden") && !shown.contains("\"a\""), "{shown}");
-    let tokens: BTreeMap<_, _> = [("p", Token { text: "hidden".into(), renew_at: at(0) })].into();
+    let tokens: BTreeMap<_, _> = [("p", token("hidden", 0))].into();
     assert!(!format!("{tokens:?}").contains("hidden"));
 }

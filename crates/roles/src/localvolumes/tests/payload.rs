@@ -25,7 +25,7 @@ fn collected(sources: Value) -> Result<Vec<String>, Files> {
         ((ObjectKind::Secret, "none".to_owned()), Found::Absent),
     ]
     .into();
-    let tokens: BTreeMap<_, _> = [("token".to_owned(), Token { text: "t".into(), renew_at: at(9) })].into();
+    let tokens: BTreeMap<_, _> = [("token".to_owned(), token("t", 9))].into();
     let volume = volume(json!({"projected": {"defaultMode": 0o440, "sources": sources}}));
     let sources = plan(&volume).unwrap().sources.unwrap();
     let world = World { pod: &pod, node: None, objects: &objects, tokens: &tokens };

@@ -12,8 +12,18 @@ use super::*;
 
 const DIR: &str = "/var/lib/volume";
 /// Every call of the disk that the writer makes.
-const CALLS: [&str; 8] =
-    ["kind", "read", "create_dir_all", "write_atomic", "symlink", "rename", "remove_file", "remove_tree"];
+const CALLS: [&str; 10] = [
+    "kind",
+    "read",
+    "list",
+    "canonical",
+    "create_dir_all",
+    "write_atomic",
+    "symlink",
+    "rename",
+    "remove_file",
+    "remove_tree",
+];
 const EIO: i32 = 5;
 
 fn payload(files: &[(&str, &str)]) -> Payload {
@@ -81,10 +91,42 @@ async fn a_volume_becomes_empty() {
 #[tokio::test]
 async fn no_file_lands_outside() {
     let (host, _) = written(&old()).await;
-    for path in ["", "/etc/passwd", "../up", "a/../../up", "..data"] {
+    for path in ["", ".", "./", "/etc/passwd", "../up", "a/../../up", "..data", "./..data", "./../up"] {
         let error = write(&host, Path::new(DIR), &payload(&[(path, "x")])).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{path}");
     }
+    assert_eq!(read(&host, &old()).await, vec![Some("old".to_owned()); 3]);
+}
+
+/// The API server takes them, and so does upstream's writer.
+#[tokio::test]
+async fn paths_are_taken_in_their_shortest_form() {
+    for path in ["./a", "a/", "./deep//b/", "deep/./b"] {
+        let given = payload(&[(path, "text")]);
+        let (host, _) = written(&given).await;
+        let clean = if path.contains('b') { "deep/b" } else { "a" };
+        assert_eq!(read(&host, &payload(&[(clean, "")])).await, [Some("text".to_owned())], "{path}");
+        let before = names(&host).await;
+        write(&host, Path::new(DIR), &given).await.unwrap();
+        assert_eq!(names(&host).await, before, "{path}: the same content is not written again");
+    }
+}
+
+/// In memory that cannot be swapped out, half-written content must not pile up while writing fails.
+#[tokio::test]
+async fn tries_that_fail_leave_nothing() {
+    let (host, fake) = written(&old()).await;
+    let before = names(&host).await;
+    for call in ["create_dir_all", "create_dir_all.after", "write_atomic", "symlink", "rename"] {
+        fake.fail_next(call, EIO);
+        write(&host, Path::new(DIR), &new()).await.unwrap_err();
+        assert_eq!(fake.planned(), Vec::<String>::new());
+        let (visible, own) = names(&host).await;
+        let dirs = |names: &[String]| names.iter().filter(|name| name.starts_with("..2")).count();
+        assert_eq!((&visible, dirs(&own)), (&before.0, dirs(&before.1)), "{call}: {own:?}");
+    }
+    fake.fail_later("write_atomic", 1, EIO);
+    write(&host, Path::new(DIR), &new()).await.unwrap_err();
     assert_eq!(read(&host, &old()).await, vec![Some("old".to_owned()); 3]);
 }
 
