@@ -51,7 +51,7 @@ metadata: {name: chatty}
 spec:
   restartPolicy: Never
   containers:
-  - {name: main, image: host, command: [/bin/sh, -c, "until test -e /tmp/go; do sleep 0.05; done; seq -w 260000"]}
+  - {name: main, image: host, command: [/bin/sh, -c, "echo 0; until test -e /tmp/go; do sleep 0.05; done; seq -w 260000"]}
 ---
 apiVersion: v1
 kind: Pod
@@ -168,12 +168,18 @@ async fn follow(kubectl: &Kubectl<'_>) {
 
 /// A log that is put aside when it is large goes on for whoever follows it.
 async fn rotation(kubectl: &Kubectl<'_>) {
-    let following = kubectl.command("logs -f chatty").spawn().expect("start kubectl");
+    let mut following = kubectl.command("logs -f chatty").spawn().expect("start kubectl");
+    let mut output = following.stdout.take().expect("piped");
+    let mut all = String::new();
+    // Who comes only now would miss what is put aside.
+    read_until(&mut output, &mut all, "0\n").await;
     kubectl.sees("exec chatty -- touch /tmp/go", &[]).await;
-    let all = tokio::time::timeout(PATIENCE, following.wait_with_output()).await.expect("the log ends");
-    let all = String::from_utf8(all.expect("kubectl ran").stdout).expect("digits");
-    let wrong = all.lines().zip(1..).find(|(line, number)| line.parse() != Ok(*number));
-    assert_eq!((wrong, all.lines().count()), (None, 260_000));
+    let rest = tokio::time::timeout(PATIENCE, output.read_to_string(&mut all)).await.expect("the log ends");
+    rest.expect("digits");
+    let ended = tokio::time::timeout(PATIENCE, following.wait()).await.expect("kubectl ends");
+    assert!(ended.expect("kubectl ran").success());
+    let wrong = all.lines().zip(0..).find(|(line, number)| line.parse() != Ok(*number));
+    assert_eq!((wrong, all.lines().count()), (None, 260_001));
     let rest = kubectl.sees("logs chatty", &["260000\n"]).await;
     assert!(rest.lines().count() < 260_000, "only the newest file is shown to those who come later");
 }

@@ -16,6 +16,7 @@ mod custom;
 mod discovery;
 pub mod exchange;
 pub mod field;
+mod go_time;
 mod golang;
 mod http;
 mod json;

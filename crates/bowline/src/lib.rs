@@ -20,6 +20,7 @@ const STACK: usize = 16 << 20;
 
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode> {
+    bowline_host::real::raise_open_files().context("raise the limit of open files")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(STACK)

@@ -11,6 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::kernel::Result;
 
+/// Code of a container that never ran, as other runtimes report it.
+pub const START_ERROR: i32 = 128;
+/// Code of a process that a signal ended is this and the signal.
+pub const SIGNALLED: i32 = 128;
+/// As container runtimes set it when the image says nothing.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Something of the host that shows inside a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
@@ -42,11 +49,11 @@ pub struct ContainerSpec {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Exit code; 128 + signal when a signal ended it.
+    /// Exit code; [`SIGNALLED`] + signal when a signal ended it; [`START_ERROR`] with an error when it never ran.
     pub code: i32,
     pub signal: Option<i32>,
     pub finished_at: Timestamp,
-    /// Why it never ran, when set-up failed (bad command, missing volume).
+    /// Why it never ran (bad command, missing volume), or why nothing is known of its end.
     pub error: Option<String>,
 }
 
@@ -54,6 +61,15 @@ pub struct Exit {
 pub enum State {
     Running { pid: u32, started_at: Timestamp },
     Exited { started_at: Timestamp, exit: Exit },
+}
+
+/// A container with a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub id: String,
+    pub state: State,
+    /// See [`Containers::mark_evicted`].
+    pub evicted: bool,
 }
 
 /// A program to run in a container beside its own.
@@ -86,11 +102,14 @@ pub struct Session {
 pub trait Containers: Send + Sync {
     /// Starts a container; the same id again returns the running one.
     async fn start(&self, spec: &ContainerSpec) -> Result<State>;
-    /// Every container with a record, running or exited, by id.
-    async fn list(&self) -> Result<Vec<(String, State)>>;
+    /// Every container with a record, running or exited, by id. One that is being started is waited for; one whose
+    /// start came to nothing is forgotten.
+    async fn list(&self) -> Result<Vec<Found>>;
     async fn state(&self, id: &str) -> Result<Option<State>>;
     /// Completes when the container has ended; also for one started by an earlier process.
     async fn wait(&self, id: &str) -> Result<Exit>;
+    /// Writes down for good that it is not the workload's doing if the container ends from now on.
+    async fn mark_evicted(&self, id: &str) -> Result<()>;
     /// Sends a signal to the container's first process. Already gone is success.
     async fn signal(&self, id: &str, signal: i32) -> Result<()>;
     /// Runs a program in a running container.

@@ -10,12 +10,12 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::location::Endpoint;
+use super::tls::KubeletClient;
 
 /// Upstream's default of `--kubelet-preferred-address-types`.
 pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
@@ -60,17 +60,27 @@ impl From<hyper::Error> for Unreachable {
     }
 }
 
+/// Which kubelets a request goes to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those whose certificate this server's authority for kubelets has signed, if it has one.
+    #[default]
+    Verified,
+    /// Any, because the client said so.
+    Anybody,
+}
+
 /// How this server reaches kubelets.
 pub struct NodeProxy {
     net: Arc<dyn Net>,
-    tls: Arc<ClientConfig>,
+    tls: KubeletClient,
     /// Types of node addresses, best first.
     pub(super) address_types: Vec<String>,
 }
 
 impl NodeProxy {
     /// `tls` holds the certificate that kubelets know this server by, see [`super::kubelet_client`].
-    pub fn new(net: Arc<dyn Net>, tls: Arc<ClientConfig>, address_types: &[&str]) -> Self {
+    pub fn new(net: Arc<dyn Net>, tls: KubeletClient, address_types: &[&str]) -> Self {
         let address_types = address_types.iter().map(|one| (*one).to_owned()).collect();
         Self { net, tls, address_types }
     }
@@ -80,6 +90,7 @@ impl NodeProxy {
         &self,
         endpoint: &Endpoint,
         request: Request<Empty<Bytes>>,
+        trust: Trust,
     ) -> Result<Response<Incoming>, Unreachable> {
         let place = endpoint.place();
         let dialled = timeout(DIAL, self.net.connect_tcp(&place)).await;
@@ -87,7 +98,11 @@ impl NodeProxy {
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(|error| Unreachable::dial(&place, &error))?;
         let name = ServerName::try_from(endpoint.host.clone()).map_err(io::Error::other);
-        let handshake = TlsConnector::from(self.tls.clone()).connect(name.map_err(Unreachable::Tls)?, stream);
+        let tls = match trust {
+            Trust::Verified => self.tls.verified.clone(),
+            Trust::Anybody => self.tls.anybody.clone(),
+        };
+        let handshake = TlsConnector::from(tls).connect(name.map_err(Unreachable::Tls)?, stream);
         let shaken = timeout(HANDSHAKE, handshake).await.map_err(|_| Unreachable::HandshakeTimeout)?;
         let stream = shaken.map_err(Unreachable::Tls)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

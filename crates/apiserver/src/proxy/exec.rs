@@ -10,7 +10,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
-use super::connect::complaint;
+use super::connect::{Trust, complaint};
 use super::location::{self, Endpoint};
 use super::{Connection, PODS, channel, join};
 use crate::auth::ResourceAttributes;
@@ -59,7 +59,7 @@ pub async fn run(
     let path = format!("/exec/{namespace}/{}/{container}?{}", call.name(), query(&call.query));
     let request = request(method, &endpoint, &path, connection.headers)?;
     let channels = channel::handshake(connection.headers);
-    match (proxy.send(&endpoint, request).await, channels) {
+    match (proxy.send(&endpoint, request, Trust::Verified).await, channels) {
         (Ok(response), _) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             Ok(begin(response, client, call))
         }

@@ -9,10 +9,12 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 
-use super::connect::complaint;
+use super::connect::{Trust, complaint};
 use super::location;
 use crate::core::Core;
 use crate::field::Invalid;
+use crate::go_time;
+use crate::golang::{parse_fault, quoted};
 use crate::http::body::{self, Body};
 use crate::http::query::Query;
 use crate::status::Status;
@@ -46,7 +48,7 @@ pub async fn run(core: &Core, call: &Call) -> Result<Response<Body>, Status> {
     };
     let request = Request::get(&path).header(http::header::HOST, &place).body(Empty::new());
     let request = request.map_err(|error| failed(&error))?;
-    let response = proxy.send(&endpoint, request).await.map_err(|error| failed(&error))?;
+    let response = proxy.send(&endpoint, request, options.trust).await.map_err(|error| failed(&error))?;
     if !(200..=206).contains(&response.status().as_u16()) {
         return Err(refusal(response, call.name()).await);
     }
@@ -113,23 +115,22 @@ pub struct Options {
     tail_lines: Option<i64>,
     limit_bytes: Option<i64>,
     stream: Option<String>,
+    /// Which kubelet is believed; not the kubelet's business.
+    pub(super) trust: Trust,
 }
 
 impl Options {
     pub fn parse(query: &Query) -> Result<Self, Status> {
         let number = |name: &str| match query.has(name).then(|| query.get(name)) {
             None => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            Some(text) => text.parse().map(Some).map_err(|error| {
+                let why = parse_fault(&error);
+                Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
             }),
         };
         let since_time = match query.get("sinceTime") {
-            "" => None,
-            text => Some(text.parse().map_err(|_| {
-                Status::bad_request(format!(
-                    "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
-                ))
-            })?),
+            "" | "null" => None,
+            text => Some(go_time::parse(text).map_err(Status::bad_request)?),
         };
         Ok(Self {
             follow: query.flag("follow"),
@@ -139,6 +140,7 @@ impl Options {
             since_time,
             tail_lines: number("tailLines")?,
             limit_bytes: number("limitBytes")?,
+            trust: if query.flag("insecureSkipTLSVerifyBackend") { Trust::Anybody } else { Trust::Verified },
             stream: query.has("stream").then(|| query.get("stream").to_owned()),
         })
     }

@@ -23,7 +23,7 @@ use crate::status::{Resource, Status};
 use crate::verbs::Call;
 
 pub use connect::{ADDRESS_TYPES, NodeProxy};
-pub use tls::{kubelet_client, kubelet_server};
+pub use tls::{KubeletClient, kubelet_client, kubelet_server};
 
 const PODS: Resource<'static> = Resource { group: "", plural: "pods" };
 

@@ -1,6 +1,5 @@
 //! The words and ways of the proxy, against a kubelet that says what it is told to.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_host::{Host, fake};
@@ -13,6 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
+use super::connect::Trust;
 use super::location::{Endpoint, address, container};
 use super::{NodeProxy, channel, exec, kubelet_client, kubelet_server, log};
 use crate::certs::Authority;
@@ -60,6 +60,13 @@ fn what_a_kubelet_is_asked() {
             "timestamps=true&tailLines=2&follow=1&previous=true&limitBytes=7&sinceTime=2026-01-01T00:00:00.5Z"
         ),
         "follow=true&limitBytes=7&previous=true&sinceTime=2026-01-01T00%3A00%3A00Z&tailLines=2&timestamps=true"
+    );
+    let insecure = Query::parse("insecureSkipTLSVerifyBackend=true");
+    let insecure = log::Options::parse(&insecure).unwrap();
+    assert_eq!(
+        (insecure.query().as_str(), insecure.trust),
+        ("", Trust::Anybody),
+        "not the kubelet's business"
     );
     let session = Query::parse("tty=0&stdout=true&command=ls&stdin=1&command=-l+a&stderr=true");
     assert_eq!(exec::query(&session), "command=ls&command=-l+a&error=1&input=1&output=1");
@@ -138,14 +145,18 @@ async fn kubelets_answer_nobody_else() {
         let client = kubelet_client(Some(authority.certificate()), client).unwrap();
         let proxy = NodeProxy::new(host.net.clone(), client, &["InternalIP"]);
         let request = http::Request::get("/healthz").body(http_body_util::Empty::new()).unwrap();
-        let answer = tokio::time::timeout(Duration::from_secs(20), proxy.send(&endpoint, request)).await;
+        let answer =
+            tokio::time::timeout(Duration::from_secs(20), proxy.send(&endpoint, request, Trust::Verified))
+                .await;
         assert_eq!(answer.unwrap().is_ok(), good, "{who}");
         assert_eq!(requests.try_recv().is_ok(), good, "{who}");
     }
     let fooled = kubelet_client(Some(other.certificate()), Some(&own)).unwrap();
     let proxy = NodeProxy::new(host.net.clone(), fooled, &["InternalIP"]);
     let request = http::Request::get("/healthz").body(http_body_util::Empty::new()).unwrap();
-    assert!(proxy.send(&endpoint, request).await.is_err(), "a kubelet that nobody vouches for");
+    let refused = proxy.send(&endpoint, request.clone(), Trust::Verified).await;
+    assert!(refused.is_err(), "a kubelet that nobody vouches for");
+    assert!(proxy.send(&endpoint, request, Trust::Anybody).await.is_ok(), "who wants it gets it");
 }
 
 /// A server with one pod on a node whose kubelet answers with the code in `tailLines`.
@@ -160,7 +171,7 @@ async fn server_with_kubelet() -> (crate::Server, mpsc::UnboundedReceiver<String
     registry.add::<crate::kinds::node::NodeRules>();
     let server = crate::Server::new(crate::Store::memory(), registry, clock(), random());
     server.bootstrap().await.unwrap();
-    server.set_node_proxy(NodeProxy::new(host.net.clone(), Arc::clone(&client), &["InternalIP"]));
+    server.set_node_proxy(NodeProxy::new(host.net.clone(), client, &["InternalIP"]));
     let node = json!({"metadata": {"name": "n"}, "status": {
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
@@ -224,6 +235,18 @@ async fn logs_come_from_the_kubelet() {
             "PodLogOptions \"none\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]".to_owned(),
         ),
         ("p", "?tailLines=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax".to_owned()),
+        (
+            "p",
+            "?tailLines=99999999999999999999",
+            400,
+            "strconv.ParseInt: parsing \"99999999999999999999\": value out of range".to_owned(),
+        ),
+        (
+            "p",
+            "?sinceTime=2026-02-30T00:00:00Z",
+            400,
+            "parsing time \"2026-02-30T00:00:00Z\": day out of range".to_owned(),
+        ),
     ];
     for (pod, query, code, message) in cases {
         let answer = get(&server, &log(pod, query)).await;

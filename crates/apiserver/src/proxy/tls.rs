@@ -26,12 +26,26 @@ pub fn kubelet_server(authority: &str, server: &Credentials) -> Result<Arc<Serve
 }
 
 /// How this server calls kubelets: whom it believes, and how it shows who it is.
-///
+pub struct KubeletClient {
+    pub(super) verified: Arc<ClientConfig>,
+    /// For clients who want an answer from whoever is there.
+    pub(super) anybody: Arc<ClientConfig>,
+}
+
 /// Without an authority any kubelet is believed, as upstream does without `--kubelet-certificate-authority`.
 pub fn kubelet_client(
     authority: Option<&str>,
     client: Option<&Credentials>,
-) -> Result<Arc<ClientConfig>, TlsError> {
+) -> Result<KubeletClient, TlsError> {
+    let anybody = believing(None, client)?;
+    let verified = match authority {
+        Some(_) => believing(authority, client)?,
+        None => anybody.clone(),
+    };
+    Ok(KubeletClient { verified, anybody })
+}
+
+fn believing(authority: Option<&str>, client: Option<&Credentials>) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

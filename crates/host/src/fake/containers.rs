@@ -10,14 +10,16 @@ use tokio::sync::watch;
 use super::tree::FsId;
 use super::{FakeHost, World};
 use crate::Clock;
-use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Session, State};
+use crate::containers::{
+    ContainerSpec, Containers, ExecSpec, Exit, Found, SIGNALLED, START_ERROR, Session, State,
+};
 use crate::kernel::{KernelError, Result};
-
-/// As the real door reports a container that never ran.
-const START_ERROR: i32 = 128;
 
 pub(super) struct Container {
     state: watch::Sender<State>,
+    evicted: bool,
+    /// Whether it does nothing when it is asked to end.
+    pub stubborn: bool,
     /// Filesystems its mount namespace keeps in use while it runs.
     uses: Vec<FsId>,
 }
@@ -46,7 +48,8 @@ impl World {
         };
         self.next_pid += 1;
         let uses = spec.mounts.iter().flat_map(|m| self.tree.table.below(&m.source)).collect();
-        let container = Container { state: watch::Sender::new(state.clone()), uses };
+        let container =
+            Container { state: watch::Sender::new(state.clone()), evicted: false, stubborn: false, uses };
         self.containers.insert(spec.id.clone(), container);
         state
     }
@@ -59,7 +62,7 @@ impl World {
     /// Ends a running container; one that has ended keeps its first exit.
     pub fn end_container(&mut self, id: &str, code: i32, error: Option<&str>, now: Timestamp) {
         let Some(container) = self.containers.get(id) else { return };
-        let signal = (code > START_ERROR).then_some(code - START_ERROR);
+        let signal = (code > SIGNALLED).then_some(code - SIGNALLED);
         container.state.send_modify(|state| {
             if let State::Running { started_at, .. } = *state {
                 let exit = Exit { code, signal, finished_at: now, error: error.map(Into::into) };
@@ -81,8 +84,13 @@ impl Containers for FakeHost {
         }
     }
 
-    async fn list(&self) -> Result<Vec<(String, State)>> {
-        Ok(self.containers().into_iter().collect())
+    async fn list(&self) -> Result<Vec<Found>> {
+        let found = |(id, one): (&String, &Container)| Found {
+            id: id.clone(),
+            state: one.state(),
+            evicted: one.evicted,
+        };
+        Ok(self.world().containers.iter().map(found).collect())
     }
 
     async fn state(&self, id: &str) -> Result<Option<State>> {
@@ -90,6 +98,7 @@ impl Containers for FakeHost {
     }
 
     async fn wait(&self, id: &str) -> Result<Exit> {
+        self.world().check_kernel("wait")?;
         let gone = || KernelError::errno(format!("wait for container `{id}`"), Errno::ENOENT as i32);
         let mut states = self.world().containers.get(id).ok_or_else(gone)?.state.subscribe();
         loop {
@@ -100,12 +109,26 @@ impl Containers for FakeHost {
         }
     }
 
+    async fn mark_evicted(&self, id: &str) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("mark_evicted")?;
+        let gone = || KernelError::errno(format!("mark container `{id}`"), Errno::ENOENT as i32);
+        world.containers.get_mut(id).ok_or_else(gone)?.evicted = true;
+        Ok(())
+    }
+
     async fn signal(&self, id: &str, signal: i32) -> Result<()> {
         let now = self.now();
         let mut world = self.world();
         world.check_kernel("signal")?;
-        if matches!(signal, nix::libc::SIGTERM | nix::libc::SIGKILL | nix::libc::SIGINT) {
-            world.end_container(id, START_ERROR + signal, None, now);
+        let stubborn = world.containers.get(id).is_some_and(|container| container.stubborn);
+        let ends = match signal {
+            nix::libc::SIGKILL => true,
+            nix::libc::SIGTERM | nix::libc::SIGINT => !stubborn,
+            _ => false,
+        };
+        if ends {
+            world.end_container(id, SIGNALLED + signal, None, now);
         }
         Ok(())
     }

@@ -39,6 +39,13 @@ impl FakeHost {
         self.world().end_container(id, code, None, now);
     }
 
+    /// Lets a container ignore what only asks it to end.
+    pub fn only_killed_ends(&self, id: &str) {
+        if let Some(container) = self.world().containers.get_mut(id) {
+            container.stubborn = true;
+        }
+    }
+
     /// Puts data onto the device of an image, for tests of what may not be formatted.
     pub fn set_content(&self, image: &Path, content: Content) {
         self.world().tree.set_image(image, content);

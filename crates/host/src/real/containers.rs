@@ -1,6 +1,6 @@
 //! Containers, started through a shim that stays with them, so that they outlive this process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 use super::record::Record;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
 use super::{blocking, exec, raw};
-use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Session, State};
+use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Found, Session, State};
 use crate::kernel::{KernelError, Result};
 
 /// A shim of an earlier life of this process may still be setting up. Looked at again after this, at most
@@ -39,7 +39,7 @@ impl RealContainers {
 
     fn record(&self, id: &str) -> Result<Record> {
         let name = id.replace('/', "_");
-        if name.is_empty() || name.starts_with('.') || name.contains('\0') {
+        if name.is_empty() || name.starts_with('.') || name.contains('\0') || id.contains('_') {
             return Err(KernelError::other(format!("find container `{id}`"), "this is no container id"));
         }
         Ok(Record::new(self.dir.join(name)))
@@ -49,6 +49,28 @@ impl RealContainers {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         turns.entry(id.into()).or_default().clone()
+    }
+
+    /// What a record says when nobody is starting it any more. One that says nothing then goes: nothing ever ran.
+    async fn settled(&self, id: &str) -> Result<Option<Found>> {
+        let what = format!("look at container `{id}`");
+        let record = self.record(id)?;
+        for _ in 0..START_TRIES {
+            let looked = record.clone();
+            let look = move || Ok((looked.state()?, looked.evicted()?));
+            match blocking(look).await.map_err(|e| KernelError::io(&what, &e))? {
+                (Some(state), evicted) => return Ok(Some(Found { id: id.to_owned(), state, evicted })),
+                (None, _) => {
+                    let silent = record.clone();
+                    let gone = blocking(move || silent.discard()).await;
+                    if gone.map_err(|e| KernelError::io(&what, &e))? {
+                        return Ok(None);
+                    }
+                }
+            }
+            tokio::time::sleep(START_PAUSE).await;
+        }
+        Err(KernelError::errno(what, libc::ETIMEDOUT))
     }
 
     async fn read_state(&self, what: &str, record: &Record) -> Result<Option<State>> {
@@ -108,9 +130,14 @@ impl Containers for RealContainers {
         Err(KernelError::errno(what, libc::ETIMEDOUT))
     }
 
-    async fn list(&self) -> Result<Vec<(String, State)>> {
+    async fn list(&self) -> Result<Vec<Found>> {
         let dir = self.dir.clone();
-        blocking(move || list(&dir)).await.map_err(|e| KernelError::io("list containers", &e))
+        let ids = blocking(move || ids(&dir)).await.map_err(|e| KernelError::io("list containers", &e))?;
+        let mut found = Vec::new();
+        for id in ids {
+            found.extend(self.settled(&id).await?);
+        }
+        Ok(found)
     }
 
     async fn state(&self, id: &str) -> Result<Option<State>> {
@@ -126,10 +153,20 @@ impl Containers for RealContainers {
                 Some(State::Exited { exit, .. }) => return Ok(exit),
                 Some(State::Running { .. }) => {}
             }
-            let running = record.running().map_err(|e| KernelError::io(&what, &e))?;
-            let Some(shim) = running.and_then(|running| running.shim.open()) else { continue };
-            raw::process_end(shim).await.map_err(|e| KernelError::io(&what, &e))?;
+            let handle = record.running().and_then(|running| match running {
+                Some(running) => running.open(),
+                None => Ok(None),
+            });
+            if let Some(process) = handle.map_err(|e| KernelError::io(&what, &e))? {
+                raw::process_end(process).await.map_err(|e| KernelError::io(&what, &e))?;
+            }
         }
+    }
+
+    async fn mark_evicted(&self, id: &str) -> Result<()> {
+        let what = format!("mark container `{id}` as evicted");
+        let record = self.record(id)?;
+        blocking(move || record.set_evicted()).await.map_err(|e| KernelError::io(what, &e))
     }
 
     async fn signal(&self, id: &str, signal: i32) -> Result<()> {
@@ -137,8 +174,11 @@ impl Containers for RealContainers {
         let record = self.record(id)?;
         let name = Signal::from_named_raw(signal).ok_or_else(|| KernelError::errno(&what, libc::EINVAL))?;
         let Some(State::Running { .. }) = self.read_state(&what, &record).await? else { return Ok(()) };
-        let running = record.running().map_err(|e| KernelError::io(&what, &e))?;
-        let Some(init) = running.and_then(|running| running.init.open()) else { return Ok(()) };
+        let handle = record.running().and_then(|running| match running {
+            Some(running) => running.init.open(),
+            None => Ok(None),
+        });
+        let Some(init) = handle.map_err(|e| KernelError::io(&what, &e))? else { return Ok(()) };
         match pidfd_send_signal(init, name) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(errno) => Err(KernelError::errno(what, errno.raw_os_error())),
@@ -162,30 +202,72 @@ impl Containers for RealContainers {
         let removed = blocking(move || match state {
             Some(State::Running { .. }) => Err(rustix::io::Errno::BUSY.into()),
             Some(State::Exited { .. }) => record.remove(),
-            None if !record.dir().exists() => Ok(()),
             // Its shim may be about to start it.
-            None => match record.lock()? {
-                Some(_lock) => record.remove(),
-                None => Err(rustix::io::Errno::BUSY.into()),
-            },
+            None if record.discard()? => Ok(()),
+            None => Err(rustix::io::Errno::BUSY.into()),
         });
         removed.await.map_err(|e| KernelError::io(what, &e))
     }
 }
 
-fn list(dir: &Path) -> io::Result<Vec<(String, State)>> {
+/// Of every record, in order. No part of an id holds what stands for the stroke between them.
+fn ids(dir: &Path) -> io::Result<BTreeSet<String>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(error) => return Err(error),
     };
-    let mut containers = BTreeMap::new();
-    for entry in entries {
-        let record = Record::new(entry?.path());
-        // Removed while we look, or never started: neither is a container.
-        if let (Some(spec), Some(state)) = (record.spec()?, record.state()?) {
-            containers.insert(spec.id, state);
-        }
+    let id = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().replace('_', "/"));
+    entries.map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::record::tests::{Idle, running};
+    use super::*;
+
+    const ID: &str = "uid/main/0";
+
+    fn containers() -> (tempfile::TempDir, RealContainers, Record) {
+        let dir = tempfile::tempdir().unwrap();
+        let containers = RealContainers::new(dir.path(), "/no/shim".into());
+        let record = containers.record(ID).unwrap();
+        fs::create_dir_all(record.dir()).unwrap();
+        (dir, containers, record)
     }
-    Ok(containers.into_iter().collect())
+
+    /// Whoever lists the containers starts those that are missing.
+    #[tokio::test]
+    async fn a_container_that_is_being_started_is_listed_when_it_runs() {
+        let (_dir, containers, record) = containers();
+        let (_idle, process) = Idle::start();
+        let shim = record.lock().unwrap();
+        let mut listing = std::pin::pin!(containers.list());
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut listing).await;
+        assert!(early.is_err(), "it may run in a moment: {early:?}");
+        record.set_running(&running(&process, &process)).unwrap();
+        drop(shim);
+        let state = State::Running { pid: process.pid, started_at: jiff::Timestamp::UNIX_EPOCH };
+        let found = Found { id: ID.into(), state, evicted: false };
+        assert_eq!(listing.await.unwrap(), std::slice::from_ref(&found));
+        containers.mark_evicted(ID).await.unwrap();
+        assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);
+    }
+
+    #[tokio::test]
+    async fn a_container_whose_shim_was_killed_is_waited_for_to_its_very_end() {
+        let (_dir, containers, record) = containers();
+        let ((first, shim), (second, init)) = (Idle::start(), Idle::start());
+        record.set_running(&running(&shim, &init)).unwrap();
+        drop(first);
+        let mut waiting = std::pin::pin!(containers.wait(ID));
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;
+        assert!(early.is_err(), "its volumes are in use: {early:?}");
+        containers.signal(ID, libc::SIGKILL).await.unwrap();
+        // Buried, too: nobody else is its parent here.
+        drop(second);
+        assert_eq!(waiting.await.unwrap().code, 137);
+    }
 }

@@ -17,11 +17,11 @@ use super::init;
 use super::process::Process;
 use super::record::Record;
 use super::shim::ENTER_SUBCOMMAND;
+use crate::containers::SIGNALLED;
 
 /// As shells report a program that cannot be run, and one that is not there.
 const CANNOT_RUN: i32 = 126;
 const NOT_THERE: i32 = 127;
-const SIGNALLED: i32 = 128;
 /// What a program may expect of its terminal.
 const TERM: &str = "xterm";
 
@@ -86,15 +86,15 @@ fn enter(dir: &Path, argv: &[String]) -> io::Result<Result<Command, String>> {
 
 /// The container's first process.
 fn alive(dir: &Path) -> io::Result<Process> {
-    let running = Record::new(dir).running()?;
-    let init = running.map(|running| running.init).filter(Process::is_alive);
-    init.ok_or_else(|| io::Error::from_raw_os_error(nix::libc::ESRCH))
+    let gone = || io::Error::from_raw_os_error(nix::libc::ESRCH);
+    let init = Record::new(dir).running()?.ok_or_else(gone)?.init;
+    if init.is_alive()? { Ok(init) } else { Err(gone()) }
 }
 
 fn namespace(of: &Process, name: &str) -> io::Result<File> {
     let file = File::open(format!("/proc/{}/ns/{name}", of.pid))?;
     // Alive after opening: so it is this container's, not that of a successor with the same number.
-    if of.is_alive() { Ok(file) } else { Err(io::Error::from_raw_os_error(nix::libc::ESRCH)) }
+    if of.is_alive()? { Ok(file) } else { Err(io::Error::from_raw_os_error(nix::libc::ESRCH)) }
 }
 
 fn complain(text: &str, code: i32) -> i32 {

@@ -9,10 +9,7 @@ use tokio::process::{Child, Command};
 
 use super::shim::EXEC_SUBCOMMAND;
 use super::terminal::{self, Screen};
-use crate::containers::{ExecSpec, Session};
-
-/// Code of a process that a signal ended is this and the signal.
-const SIGNALLED: i32 = 128;
+use crate::containers::{ExecSpec, SIGNALLED, Session};
 
 /// Starts a helper that enters the container whose record is in `dir`, and becomes the parent of the program.
 pub(super) fn start(helper: &Path, dir: &Path, spec: &ExecSpec) -> io::Result<Session> {

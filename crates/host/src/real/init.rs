@@ -19,10 +19,9 @@ use rustix::thread::CapabilitySet;
 use super::record::Record;
 use super::rootfs;
 use super::shim::Message;
-use crate::containers::ContainerSpec;
+use crate::containers::{ContainerSpec, DEFAULT_PATH, SIGNALLED};
 use crate::kernel::KernelError;
 
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const DEFAULT_HOME: &str = "/root";
 pub(super) const UMASK: u32 = 0o022;
 /// One more than the highest capability any kernel knows today.
@@ -143,7 +142,7 @@ fn bury(child: Pid) -> io::Result<Option<Message>> {
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
                 let signal = signal as i32;
-                ended = Some(Message::Ended { code: 128 + signal, signal: Some(signal) });
+                ended = Some(Message::Ended { code: SIGNALLED + signal, signal: Some(signal) });
             }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(ended),
             Ok(_) => {}

@@ -15,6 +15,8 @@ const FILES_MAX: usize = 5;
 /// Longer lines are written in parts.
 const LINE_MAX: usize = 16 << 10;
 const MODE: u32 = 0o640;
+/// What the name of the next file ends in until the one before it has been put aside.
+const NEXT: &str = "new";
 
 /// The log of one container. What cannot be written is lost: a full disk must not stop the container.
 pub(super) struct Log {
@@ -58,21 +60,29 @@ impl Log {
 
     /// `0.log` becomes `0.log.1`, and so on; the oldest goes.
     fn put_aside(&mut self) -> io::Result<()> {
-        let numbered = |number: usize| {
+        let beside = |end: &str| {
             let mut name = self.path.clone().into_os_string();
-            name.push(format!(".{number}"));
+            name.push(format!(".{end}"));
             PathBuf::from(name)
         };
+        // The one step that a full disk refuses comes first: without a successor nothing is put aside.
+        let next = append_to(&beside(NEXT))?;
         for number in (1..FILES_MAX - 1).rev() {
-            match fs::rename(numbered(number), numbered(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            rename_if_there(&beside(&number.to_string()), &beside(&(number + 1).to_string()))?;
         }
-        fs::rename(&self.path, numbered(1))?;
-        self.file = append_to(&self.path)?;
+        // Not there when an earlier try ended between these two.
+        rename_if_there(&self.path, &beside("1"))?;
+        fs::rename(beside(NEXT), &self.path)?;
+        self.file = next;
         (self.length, self.torn) = (0, false);
         Ok(())
+    }
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
     }
 }
 
@@ -176,5 +186,27 @@ mod tests {
         let mut log = Log::with_limit(&path, 100).unwrap();
         log.write(b"more\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "000000019\nmore\n", "a later run appends");
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_put_aside_is_put_aside_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, next) = (dir.path().join("0.log"), dir.path().join("0.log.new"));
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let mut log = Log::with_limit(&path, 4).unwrap();
+        // As on a full disk, there can be no next file.
+        fs::create_dir(&next).unwrap();
+        for line in ["one\n", "two\n"] {
+            log.write(line.as_bytes());
+        }
+        assert_eq!(read("0.log"), "one\ntwo\n", "nothing is lost, and it stays where readers look");
+        fs::remove_dir(&next).unwrap();
+        log.write(b"three\n");
+        assert_eq!((read("0.log.1").as_str(), read("0.log").as_str()), ("one\ntwo\n", "three\n"));
+        // As after an end between the two last steps.
+        fs::remove_file(&path).unwrap();
+        log.write(b"four\n");
+        assert_eq!(read("0.log"), "four\n");
+        assert!(!next.exists());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
 /// Whether this process may mount, attach loop devices and make namespaces.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -11,4 +13,26 @@ pub fn is_root() -> bool {
 pub fn hostname() -> io::Result<String> {
     let name = rustix::system::uname();
     name.nodename().to_str().map(String::from).map_err(io::Error::other)
+}
+
+/// Lets this process have as many files open as it may ask for. Most start with room for a thousand, and every
+/// connection, watch and container takes some.
+pub fn raise_open_files() -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_for_files() {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum.map(|most| most - 1);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        raise_open_files().unwrap();
+        assert_eq!(getrlimit(Resource::Nofile).current, limit.maximum);
+    }
 }

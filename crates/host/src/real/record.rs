@@ -5,21 +5,23 @@
 //! | `spec.json` | whoever starts it | what to run |
 //! | `lock` | its shim | locked while the shim lives: there is never a second one |
 //! | `running.json` | its shim | the program runs, and in which processes |
+//! | `evicted` | whoever is about to end it | its end is not the workload's doing; durable |
 //! | `exit.json` | its shim | it ended; durable |
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::process::Process;
 use super::replace::sync_parent;
-use crate::containers::{ContainerSpec, Exit, State};
+use crate::containers::{ContainerSpec, Exit, SIGNALLED, State};
 
 /// Environments may hold secrets.
 const FILE_MODE: u32 = 0o600;
@@ -27,11 +29,32 @@ const DIR_MODE: u32 = 0o700;
 
 const SIGKILL: i32 = 9;
 
+const SPEC: &str = "spec.json";
+const LOCK: &str = "lock";
+const RUNNING: &str = "running.json";
+const EVICTED: &str = "evicted";
+const EXIT: &str = "exit.json";
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Running {
     pub shim: Process,
     pub init: Process,
     pub started_at: Timestamp,
+}
+
+impl Running {
+    /// A handle on whoever is left of the container; its end is worth another look. An init that outlives its shim
+    /// has been killed with it, but may be stuck in the kernel, and its volumes are in use until it is gone.
+    pub fn open(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(match self.shim.open()? {
+            Some(shim) => Some(shim),
+            None => self.init.open()?,
+        })
+    }
+
+    fn is_alive(&self) -> io::Result<bool> {
+        Ok(self.shim.is_alive()? || self.init.is_alive()?)
+    }
 }
 
 /// Whether a write must survive a power cut. What only describes processes need not: they do not either.
@@ -59,27 +82,38 @@ impl Record {
     pub fn prepare(&self, spec: &ContainerSpec) -> io::Result<bool> {
         fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&self.dir)?;
         let Some(_lock) = self.lock()? else { return Ok(false) };
-        self.write("spec.json", spec, Durable::No).map(|()| true)
+        self.write(SPEC, spec, Durable::No).map(|()| true)
     }
 
     pub fn spec(&self) -> io::Result<Option<ContainerSpec>> {
-        self.read("spec.json")
+        self.read_fleeting(SPEC)
     }
 
     pub fn running(&self) -> io::Result<Option<Running>> {
-        self.read("running.json")
+        self.read_fleeting(RUNNING)
     }
 
     pub fn set_running(&self, running: &Running) -> io::Result<()> {
-        self.write("running.json", running, Durable::No)
+        self.write(RUNNING, running, Durable::No)
     }
 
     pub fn exit(&self) -> io::Result<Option<Exit>> {
-        self.read("exit.json")
+        Ok(self.bytes(EXIT)?.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 
     pub fn set_exit(&self, exit: &Exit) -> io::Result<()> {
-        self.write("exit.json", exit, Durable::Yes)
+        self.write(EXIT, exit, Durable::Yes)
+    }
+
+    pub fn evicted(&self) -> io::Result<bool> {
+        self.dir.join(EVICTED).try_exists()
+    }
+
+    /// That it is there says all; a full disk has room for an empty file more often than for a full one.
+    pub fn set_evicted(&self) -> io::Result<()> {
+        let path = self.dir.join(EVICTED);
+        OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
+        sync_parent(&path)
     }
 
     /// Nothing for a container that never got as far as running or failing.
@@ -89,7 +123,7 @@ impl Record {
             return Ok(Some(exited(running.as_ref(), exit)));
         }
         let Some(running) = running else { return Ok(None) };
-        if running.shim.is_alive() {
+        if running.is_alive()? {
             return Ok(Some(State::Running { pid: running.init.pid, started_at: running.started_at }));
         }
         // The shim is gone for good now. Did it write its last word in the meantime?
@@ -101,33 +135,78 @@ impl Record {
 
     /// The lock of a container's one shim; nothing while another has it.
     pub fn lock(&self) -> io::Result<Option<File>> {
-        let path = self.dir.join("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
+        let path = self.dir.join(LOCK);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(errno.into()),
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
         }
+        // Between the two steps the record may have been removed, and another one made in its place, whose lock is
+        // not this one.
+        let here = match fs::metadata(&path) {
+            Ok(here) => here,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let own = file.metadata()?;
+        Ok(((here.dev(), here.ino()) == (own.dev(), own.ino())).then_some(file))
+    }
+
+    /// Removes a record that says nothing, unless a shim is at it. False when it may yet say something.
+    pub fn discard(&self) -> io::Result<bool> {
+        let _lock = match self.lock() {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        // Its shim may have ended since it was last looked at.
+        if self.state()?.is_some() {
+            return Ok(false);
+        }
+        self.remove().map(|()| true)
     }
 
     /// Removes the directory and the plain files in it. Missing is success.
     pub fn remove(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            fs::remove_file(entry?.path())?;
+        let Some(files) = self.files()? else { return Ok(()) };
+        for file in files {
+            fs::remove_file(file)?;
         }
         fs::remove_dir(&self.dir)
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+    /// In the order in which they may go: who dies in between must not leave a container that seems to have run, but
+    /// whose end nobody wrote down, nor one whose end seems to be its own.
+    fn files(&self) -> io::Result<Option<Vec<PathBuf>>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut files = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        files.sort_by_key(|file| [RUNNING, EXIT].iter().position(|name| file.ends_with(name)).unwrap_or(2));
+        Ok(Some(files))
+    }
+
+    /// For files that promise nothing: a power cut may have left a part, and took along what it told of.
+    fn read_fleeting<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        let Some(bytes) = self.bytes(name)? else { return Ok(None) };
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                let file = self.dir.join(name);
+                tracing::warn!(file = %file.display(), %error, "part of a container's record is of no use");
+                Ok(None)
+            }
+        }
+    }
+
+    fn bytes(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.dir.join(name)) {
             // A power cut can leave an empty file where nothing durable was promised.
-            Ok(bytes) if bytes.is_empty() => Ok(None),
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes.is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -152,11 +231,118 @@ fn exited(running: Option<&Running>, exit: Exit) -> State {
 }
 
 /// How a container ends whose shim was taken away: its init dies with the shim.
-pub(super) fn killed() -> Exit {
+fn killed() -> Exit {
     Exit {
-        code: 128 + SIGKILL,
+        code: SIGNALLED + SIGKILL,
         signal: Some(SIGKILL),
         finished_at: Timestamp::now(),
         error: Some("container shim was killed".into()),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// A process that does nothing until it is told to end.
+    pub struct Idle(Child);
+
+    impl Idle {
+        pub fn start() -> (Self, Process) {
+            let child = Command::new("sleep").arg("1000").spawn().unwrap();
+            let process = Process::with_pid(child.id()).unwrap().unwrap();
+            (Self(child), process)
+        }
+    }
+
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    pub fn running(shim: &Process, init: &Process) -> Running {
+        Running { shim: shim.clone(), init: init.clone(), started_at: Timestamp::UNIX_EPOCH }
+    }
+
+    fn record() -> (tempfile::TempDir, Record) {
+        let dir = tempfile::tempdir().unwrap();
+        let record = Record::new(dir.path().join("uid_main_0"));
+        fs::create_dir(record.dir()).unwrap();
+        (dir, record)
+    }
+
+    fn exit(code: i32) -> Exit {
+        Exit { code, signal: None, finished_at: Timestamp::UNIX_EPOCH, error: None }
+    }
+
+    /// Its volumes are in use until the last of it is gone.
+    #[test]
+    fn a_container_runs_as_long_as_shim_or_init_does() {
+        let (_dir, record) = record();
+        let ((first, shim), (second, init)) = (Idle::start(), Idle::start());
+        record.set_running(&running(&shim, &init)).unwrap();
+        let runs = State::Running { pid: init.pid, started_at: Timestamp::UNIX_EPOCH };
+        assert_eq!(record.state().unwrap(), Some(runs.clone()));
+        drop(first);
+        assert_eq!(record.state().unwrap(), Some(runs), "killed, but not gone");
+        assert_eq!(record.exit().unwrap(), None, "nothing was said for good");
+        drop(second);
+        let State::Exited { exit, .. } = record.state().unwrap().unwrap() else { panic!("it runs") };
+        assert_eq!(exit.code, 137);
+        assert_eq!(record.exit().unwrap(), Some(exit));
+    }
+
+    #[test]
+    fn who_dies_while_removing_a_record_changes_no_end() {
+        let (_dir, record) = record();
+        let (first, gone) = Idle::start();
+        drop(first);
+        let make = || {
+            record.set_running(&running(&gone, &gone)).unwrap();
+            record.set_evicted().unwrap();
+            record.set_exit(&exit(7)).unwrap();
+            drop(record.lock().unwrap());
+        };
+        make();
+        let files = record.files().unwrap().unwrap();
+        assert_eq!(files.len(), 4);
+        for removed in 0..=files.len() {
+            make();
+            files[..removed].iter().for_each(|file| fs::remove_file(file).unwrap());
+            if let Some(State::Exited { exit, .. }) = record.state().unwrap() {
+                assert_eq!((exit.code, record.evicted().unwrap()), (7, true), "after {removed} files");
+            }
+        }
+        record.remove().unwrap();
+        assert!(!record.dir().exists());
+    }
+
+    #[test]
+    fn what_a_power_cut_left_of_a_record() {
+        let (_dir, record) = record();
+        for (name, text) in [(SPEC, "{\"id\": \"uid/ma"), (RUNNING, "\0\0\0\0")] {
+            fs::write(record.dir().join(name), text).unwrap();
+        }
+        assert_eq!(record.state().unwrap(), None);
+        assert!(record.spec().unwrap().is_none());
+        fs::write(record.dir().join(EXIT), "{").unwrap();
+        assert!(record.state().is_err(), "this one was promised to last");
+    }
+
+    /// A shim that comes late does not share a container with the one of its successor.
+    #[test]
+    fn the_lock_of_a_record_that_was_removed_is_none() {
+        let (_dir, record) = record();
+        let held = record.lock().unwrap().unwrap();
+        assert!(record.lock().unwrap().is_none());
+        assert!(!record.discard().unwrap(), "somebody is at it");
+        drop(held);
+        assert!(record.discard().unwrap());
+        assert!(!record.dir().exists());
+        assert!(record.discard().unwrap(), "gone already");
     }
 }

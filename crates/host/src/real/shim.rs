@@ -5,7 +5,7 @@
 //! comes through pipes, and goes into the log.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +19,8 @@ pub use super::enter::{enter_main, exec_main};
 pub use super::init::init_main;
 use super::logs::Log;
 use super::process::Process;
-use super::record::{Record, Running, killed};
-use crate::containers::Exit;
+use super::record::{Record, Running};
+use crate::containers::{Exit, SIGNALLED, START_ERROR};
 use crate::kernel::KernelError;
 
 /// Subcommand of the program that runs [`shim_main`].
@@ -37,8 +37,6 @@ pub const ENTER_SUBCOMMAND: &str = "container-enter";
 pub(super) const LOCKED: i32 = 75;
 /// Exit code of a shim that could not even write down why it failed.
 const HELPLESS: i32 = 70;
-/// Code of a container that never ran, as other runtimes report it.
-const START_ERROR: i32 = 128;
 
 /// What init tells its shim, one JSON line each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,11 +65,8 @@ pub fn shim_main(dir: &Path) -> i32 {
 fn run(record: &Record) -> io::Result<i32> {
     let Some(_lock) = record.lock()? else { return Ok(LOCKED) };
     // With the lock in hand no other shim lives, so an earlier one has had its say.
-    if record.exit()?.is_some() {
+    if record.state()?.is_some() {
         return Ok(0);
-    }
-    if record.running()?.is_some() {
-        return record.set_exit(&killed()).map(|()| 0);
     }
     let spec = record.spec()?.ok_or(io::ErrorKind::NotFound)?;
     let log = match Log::open(&spec.log) {
@@ -94,24 +89,30 @@ fn run(record: &Record) -> io::Result<i32> {
         .stdout(Stdio::piped())
         .stderr(program_stderr)
         .spawn()?;
-    // Read now: an init that has ended has no start time any more.
-    let process = Process::with_pid(init.id());
-    let reports = init.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let exit = attend(record, &mut init, process, Attendant::new(reports, stdout, stderr, log))?;
-    record.set_exit(&exit)?;
+    let exit = attend(record, &mut init, [stdout, stderr], log);
+    if exit.is_err() {
+        // Whatever is written down next says that it has ended.
+        init.kill()?;
+        init.wait()?;
+    }
+    record.set_exit(&exit?)?;
     Ok(0)
 }
 
 fn attend(
     record: &Record,
     init: &mut Child,
-    process: Option<Process>,
-    mut attendant: Attendant,
+    [stdout, stderr]: [PipeReader; 2],
+    log: Log,
 ) -> io::Result<Exit> {
+    // Read now: an init that has ended has no start time any more.
+    let process = Process::with_pid(init.id())?;
+    let reports = init.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut attendant = Attendant::new(reports, stdout, stderr, log);
     let mut last = None;
     attendant.listen(|report| {
-        if let (Message::Started, Some(shim), Some(init)) = (&report, Process::this(), process.clone()) {
-            record.set_running(&Running { shim, init, started_at: Timestamp::now() })?;
+        if let (Message::Started, Some(init)) = (&report, process.clone()) {
+            record.set_running(&Running { shim: Process::this()?, init, started_at: Timestamp::now() })?;
             release_starter()?;
         }
         last = Some(report);
@@ -124,7 +125,7 @@ fn attend(
         Some(Message::Ended { code, signal }) => ended(code, signal),
         // Killed with everything in it, before it could say a word.
         Some(Message::Started) | None => match status.signal() {
-            Some(signal) => ended(START_ERROR + signal, Some(signal)),
+            Some(signal) => ended(SIGNALLED + signal, Some(signal)),
             None => failed(format!("container init ended with {status}")),
         },
     })

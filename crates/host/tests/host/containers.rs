@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bowline_host::containers::{Binding, ContainerSpec, Exit, State};
+use bowline_host::containers::{Binding, ContainerSpec, Exit, Found, State};
 use nix::libc;
 use tokio::time::timeout;
 
@@ -58,7 +58,10 @@ async fn exit_codes_and_records() {
     let first = containers.start(&spec).await.unwrap();
     assert!(matches!(first, State::Running { pid, .. } if pid > 1));
     assert_eq!(containers.start(&spec).await.unwrap(), first);
-    assert_eq!(containers.list().await.unwrap(), [("uid/main/1".to_string(), first)]);
+    assert_eq!(
+        containers.list().await.unwrap(),
+        [Found { id: "uid/main/1".into(), state: first, evicted: false }]
+    );
     assert_eq!(errno(&containers.remove("uid/main/1").await.unwrap_err()), libc::EBUSY);
     containers.signal("uid/main/1", libc::SIGKILL).await.unwrap();
     let exit = wait(&world, "uid/main/1").await;
@@ -263,6 +266,7 @@ async fn a_half_started_container_is_started_anew() {
     std::fs::write(record.join("running.json"), "").unwrap();
     assert_eq!(world.host.containers.state(&spec.id).await.unwrap(), None);
     assert!(world.host.containers.list().await.unwrap().is_empty());
+    assert!(!record.exists(), "nobody would ever take it away");
     assert_eq!(run(&world, &spec).await.0.code, 4);
 }
 

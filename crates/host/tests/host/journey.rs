@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bowline_host::containers::{Binding, ContainerSpec, State};
+use bowline_host::containers::{Binding, ContainerSpec, Found, State};
 use bowline_host::kernel::Content;
 use bowline_host::{Host, fake};
 use nix::libc;
@@ -90,7 +90,10 @@ async fn run_container(host: &Host, dir: &Path, volume: &Path) {
     let running = containers.start(&spec).await.unwrap();
     assert!(matches!(running, State::Running { .. }));
     assert_eq!(containers.start(&spec).await.unwrap(), running);
-    assert_eq!(containers.list().await.unwrap(), [(spec.id.clone(), running)]);
+    let found = Found { id: spec.id.clone(), state: running, evicted: false };
+    assert_eq!(containers.list().await.unwrap(), std::slice::from_ref(&found));
+    containers.mark_evicted(&spec.id).await.unwrap();
+    assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);
     assert_eq!(errno(&containers.remove(&spec.id).await.unwrap_err()), libc::EBUSY);
     containers.signal(&spec.id, libc::SIGTERM).await.unwrap();
     let exit = containers.wait(&spec.id).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_api::{Meta, Pod};
@@ -9,6 +10,7 @@ use bowline_host::kernel::KernelError;
 use bowline_machinery::effect::{EffectError, Effects, Part};
 use bowline_machinery::told::Told;
 use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder};
+use jiff::Timestamp;
 
 use super::decide::decide;
 use super::runtime::Runtime;
@@ -21,6 +23,8 @@ use crate::volumemanager::Mounts;
 const LOG_DIR_MODE: u32 = 0o755;
 /// What the status shows for a container of which nothing is known any more.
 const LOST_CODE: i32 = 137;
+/// Pause before a container is waited for again that could not be.
+const WAIT_AGAIN: Duration = Duration::from_secs(1);
 
 /// The pod workers' hands.
 #[derive(Clone)]
@@ -81,8 +85,13 @@ impl Keyed for Pods {
             Action::Start { container, number, spec } => {
                 return self.start(&seen, &container, number, &spec).await;
             }
-            Action::Signal { container, number, signal, evicted } => {
-                return self.signal(&seen, &container, number, signal, evicted).await;
+            Action::Evict { container, number } => {
+                let id = seen.id(&container, number);
+                self.on_container("evict", &id, self.ports.host.containers.mark_evicted(&id)).await?;
+                self.runtime.evicted(uid, &container, number);
+            }
+            Action::Signal { container, number, signal } => {
+                return self.signal(&seen, &container, number, signal).await;
             }
             Action::RemoveLogs { container, before } => {
                 self.remove_logs(&seen, &container, before).await?;
@@ -183,17 +192,17 @@ impl Pods {
         container: &str,
         number: u32,
         signal: i32,
-        evicted: bool,
     ) -> Result<(), EffectError> {
         let id = seen.id(container, number);
+        self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await?;
+        // Noted when it is sent, so that one that was not is sent again. Nobody decides about the pod in between.
+        self.runtime.signalled(&seen.uid, container, number, signal, seen.now);
         if signal == SIGTERM
             && let Some(pod) = &seen.pod
         {
             self.recorder.normal(pod.as_ref(), "Killing", format!("Stopping container {container}"));
         }
-        // Noted before it is sent: a container that ends at once is known to have been ended by us.
-        self.runtime.signalled(&seen.uid, container, number, signal, evicted, seen.now);
-        self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await
+        Ok(())
     }
 
     /// Waits for the end of a container in the background, whoever started it.
@@ -204,30 +213,33 @@ impl Pods {
             let exit = tokio::select! {
                 biased;
                 () = pods.ports.stop.cancelled() => return,
-                exit = pods.ports.host.containers.wait(&id) => exit,
-            };
-            let exit = match exit {
-                Ok(exit) => exit,
-                Err(error) => pods.lost(&id, &error).await,
+                exit = pods.end_of(&id) => exit,
             };
             pods.runtime.exited(&uid, &container, number, exit);
             pods.queue.add(uid);
         });
     }
 
-    /// A container that cannot be waited for: its record, or failing that, the worst.
-    async fn lost(&self, id: &str, error: &KernelError) -> Exit {
-        match self.ports.host.containers.state(id).await {
-            Ok(Some(State::Exited { exit, .. })) => exit,
-            _ => {
-                tracing::warn!(container = id, %error, "container is lost");
-                Exit {
-                    code: LOST_CODE,
-                    signal: None,
-                    finished_at: self.ports.host.clock.now(),
-                    error: Some("The container could not be located".into()),
+    /// How a container ended. One that cannot be waited for is looked at: to take one that runs for ended is to
+    /// start another beside it (NODE-3).
+    async fn end_of(&self, id: &str) -> Exit {
+        let containers = &self.ports.host.containers;
+        loop {
+            let error = match containers.wait(id).await {
+                Ok(exit) => return exit,
+                Err(error) => error,
+            };
+            match containers.state(id).await {
+                Ok(Some(State::Exited { exit, .. })) => return exit,
+                Ok(None) => {
+                    tracing::warn!(container = id, %error, "container is lost");
+                    return lost(self.ports.host.clock.now());
+                }
+                Ok(Some(State::Running { .. })) | Err(_) => {
+                    tracing::warn!(container = id, %error, "wait for a container, will try again");
                 }
             }
+            tokio::time::sleep(WAIT_AGAIN).await;
         }
     }
 
@@ -250,6 +262,16 @@ impl Pods {
         let shown = path.display();
         let failed = |e: io::Error| EffectError::refused(format!("{what} `{shown}`: {e}"));
         self.effects.run(what, &format!("path {shown}"), async { change.await.map_err(failed) }).await
+    }
+}
+
+/// A container that nobody has a record of any more: the worst.
+fn lost(now: Timestamp) -> Exit {
+    Exit {
+        code: LOST_CODE,
+        signal: None,
+        finished_at: now,
+        error: Some("The container could not be located".into()),
     }
 }
 

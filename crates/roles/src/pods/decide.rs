@@ -35,6 +35,13 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
     if !seen.inside {
         return Step::Do(Action::Enter);
     }
+    if let Some(action) = dismissed(seen) {
+        return Step::Do(action);
+    }
+    // What an earlier process began to end: only an end that is certainly ours is not taken for the workload's.
+    if let Some(step) = stop(seen, |attempt| attempt.evicted, |attempt| drain_end(seen, attempt)) {
+        return step;
+    }
     let next = next_start(seen, pod);
     if let Some(Ok(action)) = next {
         return Step::Do(action);
@@ -109,17 +116,11 @@ pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
         Some(State::Running { .. }) => Run::Running,
         Some(State::Exited { exit, .. }) => Run::Ended { code: exit.code, at: exit.finished_at },
         None => {
-            let ended = old(pod, name, init).and_then(|s| s.state.as_ref()?.terminated.as_ref());
+            let ended = status::old(pod, name, init).and_then(|s| s.state.as_ref()?.terminated.as_ref());
             let at = ended.and_then(|t| t.finished_at.as_ref()).map_or(seen.now, |t| t.0);
             ended.map_or(Run::NotStarted, |t| Run::Ended { code: t.exit_code, at })
         }
     }
-}
-
-fn old<'a>(pod: &'a Pod, name: &str, init: bool) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
-    let status = pod.status.as_ref()?;
-    let list = if init { &status.init_container_statuses } else { &status.container_statuses };
-    list.iter().flatten().find(|s| s.name == name)
 }
 
 enum Due {
@@ -156,7 +157,7 @@ fn restarts(pod: &Pod, code: i32, init: bool) -> bool {
 /// One more than whatever exists of it, here or in the API: an attempt is never made twice (NODE-3).
 fn next_number(seen: &Observed, pod: &Pod, name: &str, init: bool) -> u32 {
     let recorded = seen.latest(name).map(|attempt| attempt.number + 1);
-    let told = old(pod, name, init).filter(|s| s.container_id.is_some()).map(|s| s.restart_count + 1);
+    let told = status::old(pod, name, init).filter(|s| s.container_id.is_some()).map(|s| s.restart_count + 1);
     let told = told.and_then(|n| u32::try_from(n).ok());
     recorded.max(told).unwrap_or(0)
 }
@@ -210,7 +211,7 @@ fn volume_problem(seen: &Observed) -> Option<Step> {
 /// Over, but still in the API: containers that somebody else's verdict left running end, then its volumes go.
 fn finished(seen: &Observed) -> Step {
     let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, GONE_GRACE);
-    if let Some(step) = stop(seen, grace, false) {
+    if let Some(step) = stop(seen, |_| true, grace) {
         return step;
     }
     if seen.inside { Step::Do(Action::Leave) } else { Step::Done }
@@ -219,7 +220,7 @@ fn finished(seen: &Observed) -> Step {
 /// The Pod object outlives its containers and its mounts: nobody may believe the volume free before it is.
 fn ending(seen: &Observed, pod: &Pod) -> Step {
     let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
-    if let Some(step) = stop(seen, |_| end, false) {
+    if let Some(step) = stop(seen, |_| true, |_| end) {
         return step;
     }
     if seen.inside {
@@ -236,7 +237,7 @@ fn ending(seen: &Observed, pod: &Pod) -> Step {
 
 fn gone(seen: &Observed) -> Step {
     let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, GONE_GRACE);
-    if let Some(step) = stop(seen, grace, false) {
+    if let Some(step) = stop(seen, |_| true, grace) {
         return step;
     }
     if seen.inside {
@@ -247,20 +248,36 @@ fn gone(seen: &Observed) -> Step {
 
 /// The node agent stops: containers end, volumes go, the API keeps its objects. The records of containers that we
 /// ended are removed, and no status is written, because it was not the workload that ended: the next start of the
-/// node agent runs them again, even under `Never`.
+/// node agent runs them again, even under `Never`. That we end a container is written down before we do, because we
+/// may not live to see it end.
 fn evicted(seen: &Observed) -> Step {
-    let grace = |attempt: &Attempt| grace_from_term(attempt, seen.now, seen.config.drain_grace);
-    if let Some(step) = stop(seen, grace, true) {
-        return step;
-    }
-    let ours = |(name, attempts): (&String, &Vec<Attempt>)| {
-        let attempt = attempts.iter().find(|a| a.evicted)?;
-        Some(Action::Remove { container: name.clone(), number: attempt.number })
-    };
-    if let Some(action) = seen.attempts.iter().find_map(ours) {
+    if let Some(action) = dismissed(seen) {
         return Step::Do(action);
     }
+    if let Some((container, number)) = find(seen, |attempt| attempt.running() && !attempt.evicted) {
+        return Step::Do(Action::Evict { container, number });
+    }
+    if let Some(step) = stop(seen, |_| true, |attempt| drain_end(seen, attempt)) {
+        return step;
+    }
     if seen.inside { Step::Do(Action::Leave) } else { Step::Done }
+}
+
+fn drain_end(seen: &Observed, attempt: &Attempt) -> Timestamp {
+    grace_from_term(attempt, seen.now, seen.config.drain_grace)
+}
+
+/// A run that was ended by us, now or by an earlier process: it is as if it had never been.
+fn dismissed(seen: &Observed) -> Option<Action> {
+    let (container, number) = find(seen, |attempt| attempt.evicted && !attempt.running())?;
+    Some(Action::Remove { container, number })
+}
+
+fn find(seen: &Observed, wanted: impl Fn(&Attempt) -> bool) -> Option<(String, u32)> {
+    seen.attempts.iter().find_map(|(name, attempts)| {
+        let attempt = attempts.iter().find(|attempt| wanted(attempt))?;
+        Some((name.clone(), attempt.number))
+    })
 }
 
 fn grace_from_term(attempt: &Attempt, now: Timestamp, grace: Duration) -> Timestamp {
@@ -269,12 +286,16 @@ fn grace_from_term(attempt: &Attempt, now: Timestamp, grace: Duration) -> Timest
 }
 
 /// Asks running containers to end, and kills them when their time is over. `None` when none runs.
-fn stop(seen: &Observed, deadline: impl Fn(&Attempt) -> Timestamp, evicted: bool) -> Option<Step> {
+fn stop(
+    seen: &Observed,
+    which: impl Fn(&Attempt) -> bool,
+    deadline: impl Fn(&Attempt) -> Timestamp,
+) -> Option<Step> {
     let all = seen.attempts.iter().flat_map(|(name, list)| list.iter().map(move |attempt| (name, attempt)));
-    let running: Vec<(&String, &Attempt)> = all.filter(|(_, attempt)| attempt.running()).collect();
-    let signal = |name: &str, number, signal| {
-        Step::Do(Action::Signal { container: name.to_owned(), number, signal, evicted })
-    };
+    let running: Vec<(&String, &Attempt)> =
+        all.filter(|(_, attempt)| attempt.running() && which(attempt)).collect();
+    let signal =
+        |name: &str, number, signal| Step::Do(Action::Signal { container: name.to_owned(), number, signal });
     if let Some((name, attempt)) = running.iter().find(|(_, a)| a.term_at.is_none()) {
         return Some(signal(name, attempt.number, SIGTERM));
     }

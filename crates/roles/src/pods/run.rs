@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bowline_api::{Meta, Pod, pod};
+use bowline_host::containers::Found;
 use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::reconcile::reconcile;
@@ -89,10 +90,13 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
         what: "list the containers of an earlier process",
         source: EffectError::unknown(error.to_string()),
     })?;
-    for (id, state) in found {
+    for Found { id, state, evicted } in found {
         let Some((uid, container, number)) = runtime::parts(&id) else { continue };
         let runs = matches!(state, State::Running { .. });
         pods.runtime.started(uid, container, number, state);
+        if evicted {
+            pods.runtime.evicted(uid, container, number);
+        }
         if runs {
             pods.tenants.enter(uid);
             pods.wait(uid, container, number);

@@ -72,30 +72,28 @@ impl Runtime {
         });
     }
 
-    pub fn signalled(
-        &self,
-        uid: &str,
-        container: &str,
-        number: u32,
-        signal: i32,
-        evicted: bool,
-        now: Timestamp,
-    ) {
+    pub fn evicted(&self, uid: &str, container: &str, number: u32) {
+        self.change(uid, container, number, |attempt| attempt.evicted = true);
+    }
+
+    pub fn signalled(&self, uid: &str, container: &str, number: u32, signal: i32, now: Timestamp) {
+        self.change(uid, container, number, |attempt| {
+            attempt.term_at.get_or_insert(now);
+            attempt.killed |= signal == SIGKILL;
+        });
+    }
+
+    fn change(&self, uid: &str, container: &str, number: u32, change: impl FnOnce(&mut Attempt)) {
         self.update(uid, |pod| {
-            let attempts = pod.attempts.entry(container.to_owned()).or_default();
-            if let Some(attempt) = attempts.iter_mut().find(|a| a.number == number) {
-                attempt.term_at.get_or_insert(now);
-                attempt.killed |= signal == SIGKILL;
-                attempt.evicted |= evicted;
+            let mut attempts = pod.attempts.get_mut(container).into_iter().flatten();
+            if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
+                change(attempt);
             }
         });
     }
 
     pub fn logs_removed(&self, uid: &str, container: &str, before: u32) {
-        self.update(uid, |pod| {
-            let attempts = pod.attempts.get_mut(container).into_iter().flatten();
-            attempts.filter(|a| a.number == before).for_each(|attempt| attempt.logs_removed = true);
-        });
+        self.change(uid, container, before, |attempt| attempt.logs_removed = true);
     }
 
     pub fn removed(&self, uid: &str, container: &str, number: u32) {

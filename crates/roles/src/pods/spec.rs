@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use bowline_api::build::HOST_IMAGE;
 use bowline_api::{Container, Meta, Pod, downward, pod};
+use bowline_host::containers::DEFAULT_PATH;
 use k8s_openapi::api::core::v1::{EnvVar, ObjectFieldSelector, Volume};
 
 use super::world::{Binding, Config, ContainerSpec, Observed, VolumeAt};
 use crate::localvolumes;
 
-/// As container runtimes set it when the image says nothing.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Longest host name.
 const HOSTNAME_MAX: usize = 63;
 /// Every pod shares the machine's network.
@@ -162,7 +161,8 @@ fn absolute(path: &str) -> PathBuf {
 
 /// Variables in order; each may use those before it.
 fn environment(pod: &Pod, container: &Container, hostname: &str) -> Result<Vec<(String, String)>, Problem> {
-    let mut env = vec![("PATH".to_owned(), PATH.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
+    let mut env =
+        vec![("PATH".to_owned(), DEFAULT_PATH.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
     for variable in container.env.iter().flatten() {
         let value = value(pod, variable, &env)?;
         env.retain(|(name, _)| *name != variable.name);

@@ -1,6 +1,7 @@
 //! The status of a pod as it should be. Pure.
 
 use bowline_api::{Container, Meta, Pod, pod};
+use bowline_host::containers::START_ERROR;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
@@ -76,7 +77,8 @@ fn alike(a: &PodCondition, b: &PodCondition) -> bool {
     (&a.type_, &a.status, &a.reason, &a.message) == (&b.type_, &b.status, &b.reason, &b.message)
 }
 
-fn old_status<'a>(pod: &'a Pod, name: &str, init: bool) -> Option<&'a ContainerStatus> {
+/// What the API shows of a container.
+pub(super) fn old<'a>(pod: &'a Pod, name: &str, init: bool) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let list = if init { &status.init_container_statuses } else { &status.container_statuses };
     list.iter().flatten().find(|s| s.name == name)
@@ -89,7 +91,7 @@ pub(super) fn container_status(
     init: bool,
 ) -> ContainerStatus {
     let name = &container.name;
-    let old = old_status(pod, name, init);
+    let old = old(pod, name, init);
     let Some(latest) = seen.latest(name) else { return unstarted(seen, pod, container, old, init) };
     let id = container_id(seen, name, latest.number);
     let previous = previous(seen, name, &id, old);
@@ -180,7 +182,9 @@ fn previous(seen: &Observed, name: &str, id: &str, old: Option<&ContainerStatus>
 fn terminated(seen: &Observed, name: &str, attempt: &Attempt) -> Option<ContainerStateTerminated> {
     let State::Exited { started_at, exit } = &attempt.state else { return None };
     let reason = match (&exit.error, exit.code) {
-        (Some(_), _) => "StartError",
+        (Some(_), START_ERROR) => "StartError",
+        // It ran, and nobody saw its end.
+        (Some(_), _) => "ContainerStatusUnknown",
         (None, 0) => "Completed",
         (None, _) => "Error",
     };

@@ -36,7 +36,7 @@ pub struct Attempt {
     pub state: State,
     pub term_at: Option<Timestamp>,
     pub killed: bool,
-    /// Ended by us because the node agent stops, not by the workload.
+    /// Its end, if it comes, is our doing because the node agent stops, or that of an earlier process of ours.
     pub evicted: bool,
     /// What runs before this one have written is gone.
     pub logs_removed: bool,
@@ -93,11 +93,15 @@ pub enum Action {
         number: u32,
         spec: Box<ContainerSpec>,
     },
+    /// Writes down that a run is about to be ended by us, and not by the workload.
+    Evict {
+        container: String,
+        number: u32,
+    },
     Signal {
         container: String,
         number: u32,
         signal: i32,
-        evicted: bool,
     },
     /// Removes what runs of a container before this one have written.
     RemoveLogs {

@@ -39,24 +39,16 @@ impl Reading {
     async fn pump(&mut self, reader: &mpsc::Sender<Bytes>) -> io::Result<()> {
         let mut selection = Selection::new(&self.options);
         let mut offset = self.start().await?;
-        let host = self.host.clone();
-        let mut end = host.containers.wait(&self.container);
+        let (host, container) = (self.host.clone(), self.container.clone());
+        let mut end = host.containers.wait(&container);
         let mut ended = !self.options.follow;
-        loop {
-            let chunk = self.file.read_at(offset, CHUNK).await?;
-            offset += chunk.len() as u64;
-            let output = selection.take(&chunk);
-            if !output.is_empty() && reader.send(output.into()).await.is_err() {
-                return Ok(());
-            }
-            if selection.is_over() {
-                return Ok(());
-            }
-            if !chunk.is_empty() {
-                continue;
-            }
+        while self.hand_on(&mut offset, &mut selection, reader).await? {
             // All of it has been read; whatever comes now is news.
             if self.file.replaced().await? {
+                // Something may have been written since that look, and before the next file came.
+                if !self.hand_on(&mut offset, &mut selection, reader).await? {
+                    return Ok(());
+                }
                 self.file = host.disk.open_growing(&self.path).await?;
                 offset = 0;
                 selection.next_file();
@@ -72,6 +64,28 @@ impl Reading {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// From an offset to the end of the file. False when the reader has enough.
+    async fn hand_on(
+        &mut self,
+        offset: &mut u64,
+        selection: &mut Selection,
+        reader: &mpsc::Sender<Bytes>,
+    ) -> io::Result<bool> {
+        while !selection.is_over() {
+            let chunk = self.file.read_at(*offset, CHUNK).await?;
+            if chunk.is_empty() {
+                return Ok(true);
+            }
+            *offset += chunk.len() as u64;
+            let output = selection.take(&chunk);
+            if !output.is_empty() && reader.send(output.into()).await.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(false)
     }
 
     /// Where to begin for so many lines from the end.

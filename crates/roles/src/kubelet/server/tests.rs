@@ -1,5 +1,9 @@
 //! Which log is shown, what of it, and how the channels of a session are written.
 
+use std::io;
+
+use async_trait::async_trait;
+use bowline_host::disk::Growing;
 use bowline_host::fake;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ContainerStatus;
@@ -115,6 +119,51 @@ async fn the_end_of_a_log() {
         assert!(text.starts_with(first), "{query}: {:?}", text.get(..20));
         assert_eq!(text.lines().count(), count, "{query}");
     }
+}
+
+/// A file that gets one more line between two looks, and is put aside then.
+struct PutAside {
+    lines: Vec<&'static str>,
+    last: Option<&'static str>,
+}
+
+#[async_trait]
+impl Growing for PutAside {
+    async fn length(&mut self) -> io::Result<u64> {
+        Ok(self.lines.concat().len() as u64)
+    }
+
+    async fn read_at(&mut self, offset: u64, _max: usize) -> io::Result<Vec<u8>> {
+        Ok(self.lines.concat().into_bytes().split_off(offset as usize))
+    }
+
+    async fn changed(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn replaced(&mut self) -> io::Result<bool> {
+        self.lines.extend(self.last.take());
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn no_line_is_lost_when_a_log_is_put_aside() {
+    let (host, _) = fake::host(1);
+    let path = std::path::PathBuf::from("/0.log");
+    host.disk.write_atomic(&path, b"2026-01-01T00:00:03Z stdout F three\n", 0o600).await.unwrap();
+    let file = PutAside {
+        lines: vec!["2026-01-01T00:00:01Z stdout F one\n"],
+        last: Some("2026-01-01T00:00:02Z stdout F two\n"),
+    };
+    let (sender, mut receiver) = mpsc::channel(9);
+    let (options, container) = (options("").unwrap(), "u/c/0".to_owned());
+    Reading { host, path, file: Box::new(file), options, container }.run(sender).await;
+    let mut text = Vec::new();
+    while let Some(piece) = receiver.recv().await {
+        text.extend(piece);
+    }
+    assert_eq!(String::from_utf8(text).unwrap(), "one\ntwo\nthree\n");
 }
 
 #[test]

@@ -6,4 +6,5 @@ mod flows;
 mod local;
 mod objects;
 mod restart;
+mod trouble;
 mod world;

@@ -6,6 +6,8 @@ use bowline_api::{Meta, build, node};
 
 use super::world::World;
 
+const EIO: i32 = 5;
+
 async fn world() -> World {
     let mut world = World::new(11).await;
     world.start_kubelet().await;
@@ -74,6 +76,44 @@ async fn an_orderly_stop_leaves_the_machine_clean_and_the_next_start_goes_on() {
             status.container_statuses.unwrap()[0].restart_count == 1
         })
         .await;
+}
+
+/// That it ended the containers itself does not go with the process.
+#[tokio::test(start_paused = true)]
+async fn who_is_killed_while_stopping_is_not_taken_for_the_workload() {
+    let mut world = world().await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    for _ in 0..20 {
+        world.fake.fail_next("remove", EIO);
+    }
+    assert!(!world.kubelet.as_ref().unwrap().drain(Duration::from_secs(8)).await);
+    assert!(world.running().is_empty() && !world.fake.containers().is_empty(), "ended, and not removed");
+    world.stop_kubelet().await;
+    world.fake.fail_no_more();
+
+    world.start_kubelet().await;
+    world.until("runs again, although it is `Never`", |w| !w.running().is_empty()).await;
+    assert_eq!(world.phase("p"), "Running");
+    let uid = world.live_pod("p").uid().to_owned();
+    assert_eq!(world.running(), [format!("{uid}/main/1")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_was_begun_is_carried_through() {
+    let mut world = world().await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    world.fake.only_killed_ends(&world.running()[0]);
+    assert!(!world.kubelet.as_ref().unwrap().drain(Duration::from_secs(2)).await);
+    let before = world.running();
+    assert_eq!(before.len(), 1, "it takes its time");
+    world.stop_kubelet().await;
+
+    world.start_kubelet().await;
+    let uid = world.live_pod("p").uid().to_owned();
+    world.until("runs anew", |w| w.running() == [format!("{uid}/main/1")]).await;
+    assert_eq!(world.phase("p"), "Running");
 }
 
 #[tokio::test(start_paused = true)]

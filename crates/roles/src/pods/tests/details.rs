@@ -28,6 +28,29 @@ fn conditions_and_states_as_upstream_has_them() {
 }
 
 #[test]
+fn why_a_container_ended() {
+    let table = [
+        (0, None, "Completed"),
+        (7, None, "Error"),
+        (128, None, "Error"),
+        (128, Some("exec \"nosuch\": no such file or directory"), "StartError"),
+        (137, Some("container shim was killed"), "ContainerStatusUnknown"),
+    ];
+    for (code, error, reason) in table {
+        let mut attempt = ended(0, code, 990);
+        if let State::Exited { exit, .. } = &mut attempt.state {
+            exit.error = error.map(Into::into);
+        }
+        let Step::Do(Action::PatchStatus(patch)) = decide(&seen(pod(|_| ())).with("main", vec![attempt]))
+        else {
+            panic!("no status for {code}")
+        };
+        let ended = &patch["status"]["containerStatuses"][0]["state"]["terminated"];
+        assert_eq!((&ended["reason"], &ended["exitCode"]), (&json!(reason), &json!(code)), "{error:?}");
+    }
+}
+
+#[test]
 fn variables_are_expanded_as_upstream_does() {
     let env = [("A".to_owned(), "1".to_owned())];
     let table =

@@ -232,13 +232,35 @@ fn a_pod_that_is_gone_from_the_api_leaves_nothing() {
 fn an_orderly_stop_writes_no_status_and_forgets_what_it_ended() {
     let mut seen = seen(pod(|_| ())).with("main", vec![running(0)]);
     seen.evicting = true;
+    let written = Action::Evict { container: "main".into(), number: 0 };
+    assert_eq!(decide(&seen), Step::Do(written), "before it is done");
+    seen.attempts.insert("main".into(), vec![Attempt { evicted: true, ..running(0) }]);
     assert_eq!(short(&decide(&seen)), format!("signal 0 {SIGTERM}"));
     seen.attempts.insert("main".into(), vec![Attempt { evicted: true, ..ended(0, 143, 1000) }]);
-    assert_eq!(short(&decide(&seen)), "remove main/0");
+    seen.attempts.insert("slow".into(), vec![Attempt { evicted: true, ..running(0) }]);
+    assert_eq!(short(&decide(&seen)), "remove main/0", "whoever else still runs");
     seen.attempts.clear();
     assert_eq!(short(&decide(&seen)), "Leave");
     seen.inside = false;
     assert_eq!(short(&decide(&seen)), "done");
+}
+
+/// The node agent was killed while it stopped: its successor knows whose doing the end of a container was.
+#[test]
+fn what_an_earlier_process_ended_runs_again() {
+    let ours = |attempt: Attempt| Attempt { evicted: true, ..attempt };
+    let table = [
+        ("ended by us", vec![ours(ended(0, 143, 950))], "remove main/0"),
+        ("ended by itself", vec![ended(0, 143, 950)], "status Failed"),
+        ("about to end", vec![ours(running(0))], "signal 0 15"),
+        ("not meant", vec![running(0)], "status Running"),
+        ("forgotten", vec![], "start main/0"),
+    ];
+    for (name, attempts, expected) in table {
+        let mut seen = seen(pod(policy("Never"))).with("main", attempts);
+        seen.attempts.retain(|_, attempts| !attempts.is_empty());
+        assert_eq!(short(&decide(&seen)), expected, "{name}");
+    }
 }
 
 /// One effect each: what earlier runs wrote, then the record of the one that was followed.
