@@ -114,6 +114,11 @@ impl Server {
         rbac::follow_aggregation(&self.core, stop).await;
     }
 
+    /// Lets namespaces go that are being deleted, whatever became of the requests for that, until `stop`.
+    pub async fn follow_namespaces(&self, stop: CancellationToken) {
+        verbs::follow_namespaces(&self.core, stop).await;
+    }
+
     /// Tells other servers in the cluster whose client certificates they may believe.
     pub async fn publish_client_authorities(&self, pem: &str) -> Result<(), Status> {
         extension::publish(&self.core, pem).await

@@ -1,5 +1,7 @@
 //! Answers that are not objects: the `Status` of the Kubernetes API, phrased as upstream phrases it.
 
+use std::collections::HashSet;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -39,6 +41,12 @@ pub struct Cause {
     pub reason: String,
     pub message: String,
     pub field: String,
+}
+
+/// Each text where it stands first; a body can bring very many.
+pub fn each_once(texts: &[String]) -> Vec<&str> {
+    let mut seen = HashSet::new();
+    texts.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect()
 }
 
 /// Group and plural, written `plural.group` (`plural` alone in the core group).
@@ -123,14 +131,8 @@ impl Status {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut message = format!("{qualified} {name:?} is invalid");
         // Upstream folds repeated texts and brackets only what is left.
-        let mut texts: Vec<String> = Vec::new();
-        for error in errors {
-            let text = error.to_string();
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        match &texts[..] {
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        match &each_once(&texts)[..] {
             [] => {}
             [one] => message.push_str(&format!(": {one}")),
             many => message.push_str(&format!(": [{}]", many.join(", "))),

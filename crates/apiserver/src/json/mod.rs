@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::golang::quoted;
 use walk::Walk;
 
+/// As deep as a body may be nested: what the JSON reader takes.
+pub const DEPTH_MAX: usize = 127;
+
 /// Upstream keeps no more notes than this of one body.
 const NOTES_MAX: usize = 100;
 
@@ -46,6 +49,15 @@ pub fn read(body: &[u8]) -> Result<Reading, String> {
         })
     })?;
     Ok(Reading { value, duplicates: walk.duplicates })
+}
+
+/// How deep a value is nested. What stands alone is not.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// What a strict reader has to say of a body, in the order of its text.

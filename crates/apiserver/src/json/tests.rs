@@ -41,7 +41,8 @@ fn what_is_no_json() {
 #[test]
 fn depth_has_an_end() {
     let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
-    assert!(read(nested(100).as_bytes()).is_ok());
+    assert_eq!(depth(&read(nested(DEPTH_MAX).as_bytes()).expect("readable").value), DEPTH_MAX);
+    assert_eq!(read(nested(DEPTH_MAX + 1).as_bytes()), Err("exceeded max depth".to_owned()), "ours");
     assert_eq!(read(nested(1000).as_bytes()), Err("exceeded max depth".to_owned()), "ours");
     let upstream = "invalid character '[' exceeded max depth".to_owned();
     assert_eq!(read(nested(100_000).as_bytes()), Err(upstream), "upstream's");
@@ -85,4 +86,14 @@ fn notes_stand_in_the_order_of_the_text() {
     ];
     assert_eq!(notes(body, &unknown, &duplicates), told);
     assert_eq!(notes(body, &[], &["data.a".to_owned()]), [told[1]]);
+}
+
+#[test]
+fn notes_have_an_end() {
+    let twice = |count: usize| (0..count).map(|n| format!("\"k{n}\":1,\"k{n}\":2,")).collect::<String>();
+    let many = format!("{{{}\"z\":1}}", twice(10_000));
+    assert_eq!(read(many.as_bytes()).expect("readable").duplicates.len(), NOTES_MAX);
+    // Each of these has the long name in its path.
+    let long = format!("{{\"{}\":{{{}\"z\":1}}}}", "x".repeat(1 << 20), twice(1000));
+    assert_eq!(read(long.as_bytes()).expect("readable").duplicates.len(), 1);
 }

@@ -6,6 +6,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::NOTES_MAX;
+
+/// A path may be as long as the body, so a hundred of them are not kept at any length.
+const NOTED_BYTES_MAX: usize = 64 << 10;
+
 /// Where the pass stands and what it found.
 #[derive(Default)]
 pub struct Walk {
@@ -13,8 +18,10 @@ pub struct Walk {
     path: String,
     /// Keys so far.
     count: usize,
-    /// Fields that stood there before, each once.
+    /// Fields that stood there before, each once; no more than anybody is told of.
     pub duplicates: Vec<String>,
+    /// Their bytes.
+    noted: usize,
     told: HashSet<String>,
     wanted: HashMap<String, Wanted>,
 }
@@ -90,6 +97,18 @@ pub fn places<'p>(
 }
 
 impl Walk {
+    /// Keeps where the pass stands, unless that is known or enough is.
+    fn note(&mut self) -> bool {
+        let enough = self.duplicates.len() >= NOTES_MAX || self.noted > NOTED_BYTES_MAX;
+        if enough || self.told.contains(&self.path) {
+            return false;
+        }
+        self.noted += self.path.len();
+        self.told.insert(self.path.clone());
+        self.duplicates.push(self.path.clone());
+        true
+    }
+
     /// Goes to a key. Returns how to go back.
     fn enter(&mut self, key: &str, again: bool) -> usize {
         let length = self.path.len();
@@ -98,10 +117,7 @@ impl Walk {
         }
         self.path.push_str(key);
         self.count += 1;
-        let first_again = again && self.told.insert(self.path.clone());
-        if first_again {
-            self.duplicates.push(self.path.clone());
-        }
+        let first_again = again && self.note();
         if !self.wanted.is_empty()
             && let Some(wanted) = self.wanted.get_mut(&self.path)
             && wanted.place.is_none()

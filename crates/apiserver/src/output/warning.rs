@@ -2,18 +2,15 @@
 
 use http::HeaderValue;
 
+use crate::status::each_once;
+
 /// Beyond this many letters in all, each warning is cut, and the rest are dropped. Upstream's figures.
 const TOTAL_MAX: usize = 4096;
 const CUT: usize = 256;
 
 /// Each text once, in order, as UTF-8, which is what clients read.
 pub fn headers(warnings: &[String]) -> Vec<HeaderValue> {
-    let mut texts: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if !texts.contains(&warning.as_str()) {
-            texts.push(warning);
-        }
-    }
+    let texts = each_once(warnings);
     let total: usize = texts.iter().map(|text| text.chars().count()).sum();
     let (cut, most) = if total > TOTAL_MAX { (CUT, TOTAL_MAX / CUT) } else { (usize::MAX, usize::MAX) };
     texts.into_iter().take(most).filter_map(|text| header(text, cut)).collect()

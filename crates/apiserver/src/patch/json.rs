@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::golang::json_type;
+use crate::json::{DEPTH_MAX, depth};
 use crate::status::Status;
 
 /// A path is not there, or a test failed.
@@ -69,12 +70,12 @@ fn step(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(),
         return Err(Inapplicable);
     }
     match text("op")? {
-        "add" => add(object, path, value.clone()),
+        "add" => add(object, path, fitting(path, value.clone())?),
         "remove" => remove(object, path).map(drop),
-        "replace" => replace(object, path, value.clone()),
+        "replace" => replace(object, path, fitting(path, value.clone())?),
         "move" => {
             let moved = remove(object, text("from")?)?;
-            add(object, path, moved)
+            add(object, path, fitting(path, moved)?)
         }
         "copy" => {
             let from = Some(text("from")?).filter(|from| !from.is_empty()).ok_or(Inapplicable)?;
@@ -84,11 +85,16 @@ fn step(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(),
                 return Err(Inapplicable);
             }
             let source = source.clone();
-            add(object, path, source)
+            add(object, path, fitting(path, source)?)
         }
         "test" if lenient(object, path)? == value => Ok(()),
         _ => Err(Inapplicable),
     }
+}
+
+/// A value, unless the object would become deeper with it than a body may be: each copy could double its depth.
+fn fitting(path: &str, value: Value) -> Result<Value, Inapplicable> {
+    if segments(path).count() + depth(&value) > DEPTH_MAX { Err(Inapplicable) } else { Ok(value) }
 }
 
 /// The unescaped segments of a pointer.
@@ -309,6 +315,25 @@ mod tests {
             json!([{"op": "add", "path": "a", "value": 1}]),
         ] {
             assert_eq!(apply(json!({}), &nonsense).expect_err("refused").code, 422, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn what_is_patched_is_no_deeper_than_a_body() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let below = |levels: usize| format!("/x{}", "/0".repeat(levels));
+        let object = || json!({"x": nested(100)});
+        let copy = |levels: usize| json!([{"op": "copy", "from": "/x", "path": below(levels)}]);
+        assert_eq!(depth(&apply(object(), &copy(26)).expect("as deep as may be")), DEPTH_MAX);
+        let moved = json!([{"op": "add", "path": "/y", "value": nested(50)},
+            {"op": "move", "from": "/y", "path": below(99)}]);
+        for (name, operations) in [
+            ("copy", copy(27)),
+            ("move", moved),
+            ("add", json!([{"op": "add", "path": below(99), "value": nested(28)}])),
+            ("replace", json!([{"op": "replace", "path": below(99), "value": nested(28)}])),
+        ] {
+            assert_eq!(apply(object(), &operations).expect_err(name).code, 422, "{name}");
         }
     }
 

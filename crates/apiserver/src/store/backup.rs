@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bowline_api::ObjectKey;
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +19,7 @@ use sha2::{Digest, Sha256};
 use super::backend::Loaded;
 use super::errors::OpenError;
 use super::file;
-use super::object::Stored;
+use super::object::{self, Stored};
 
 const KIND: &str = "bowline-store-backup";
 const FORMAT: u32 = 1;
@@ -167,8 +166,9 @@ fn parse(text: &str, path: &str) -> Result<Loaded, BackupError> {
         let (resource, key): (Arc<str>, _) =
             (line.resource.into(), ObjectKey::new(line.namespace, line.name));
         loaded.expiries.extend(line.expires.map(|at| (resource.clone(), key.clone(), at)));
-        let json = Bytes::from(line.object.to_string());
-        loaded.objects.push((resource, Arc::new(Stored::new(key, line.version, json))));
+        // In the order of the store, on which lists rely.
+        let json = object::json(&line.object).map_err(|error| not_whole(&error.to_string()))?;
+        loaded.objects.push((resource, Arc::new(Stored::new(key, line.version, json.into()))));
     }
     if loaded.objects.len() != foot.objects {
         return Err(not_whole("objects are missing"));

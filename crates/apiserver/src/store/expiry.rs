@@ -49,6 +49,13 @@ impl Queue {
         }
     }
 
+    /// Sets a time again that was taken, unless the object was written meanwhile and has a new one.
+    fn put_back(&mut self, slot: Slot, version: u64, at: Timestamp) {
+        if !self.times.contains_key(&slot) {
+            self.set(slot, version, at);
+        }
+    }
+
     /// Takes what is due, soonest first.
     fn take(&mut self, now: Timestamp, max: usize) -> Vec<(Slot, u64)> {
         let mut taken = Vec::new();
@@ -146,7 +153,7 @@ pub(super) async fn sweep(expiries: &Expiries, store: &Store) {
         let now = expiries.settings.clock.now();
         let mut queue = expiries.lock();
         for (slot, version, _) in failed {
-            queue.set(slot, version, now);
+            queue.put_back(slot, version, now);
         }
         return;
     }
@@ -171,5 +178,11 @@ mod tests {
         assert_eq!(queue.take(at(50), 1), [(slot("c"), 3)]);
         assert_eq!(queue.take(at(50), 9), [(slot("a"), 4)]);
         assert!(queue.due.is_empty() && queue.times.is_empty());
+        // Its deletion failed, and meanwhile it was written again or not.
+        queue.set(slot("a"), 5, at(90));
+        queue.put_back(slot("a"), 4, at(50));
+        queue.put_back(slot("c"), 3, at(50));
+        assert_eq!(queue.take(at(60), 9), [(slot("c"), 3)]);
+        assert_eq!(queue.take(at(90), 9), [(slot("a"), 5)]);
     }
 }

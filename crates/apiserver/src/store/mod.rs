@@ -190,6 +190,9 @@ impl Store {
     ///
     /// A delete returns the state that was deleted, under the version of the deletion.
     pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        if let Change::Put(object) = &write.change {
+            object::check_depth(object)?;
+        }
         let Some(observer) = self.inner.observer.get() else { return self.commit(write).await };
         let (operation, resource, started) = (write.operation(), write.resource.clone(), Instant::now());
         let written = self.commit(write).await;

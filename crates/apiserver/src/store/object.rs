@@ -8,6 +8,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::errors::Trouble;
+use crate::json::depth;
 use crate::registry::{Text, ViewKey};
 
 pub type Labels = BTreeMap<String, String>;
@@ -89,7 +91,7 @@ impl Stored {
 
     /// A private copy to change.
     pub fn value(&self) -> Value {
-        // Only what was encoded from a `Value` is ever stored, so this cannot fail.
+        // Only what was encoded from a `Value` that is not too deep is ever stored, so this cannot fail.
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
@@ -188,6 +190,21 @@ pub struct Event {
     pub previous: Option<Arc<Stored>>,
     /// The line of a plain JSON watch; shares its bytes with the object.
     pub frame: Bytes,
+}
+
+/// As deep as an object may be nested: what carries it (lists, events, tables, backups) adds a few levels of its own,
+/// and all of them are read again.
+const DEPTH_MAX: usize = crate::json::DEPTH_MAX - 7;
+
+/// Refuses what could not be read again. A body may be less deep and its object not: the record of who set which field
+/// repeats the nesting a few levels further down.
+pub fn check_depth(object: &Value) -> Result<(), Trouble> {
+    match depth(object) {
+        ..=DEPTH_MAX => Ok(()),
+        levels => Err(Trouble::TooLarge(format!(
+            "the object with the record of its fields is nested {levels} levels deep; at most {DEPTH_MAX} can be stored"
+        ))),
+    }
 }
 
 /// Encodes an object once: its JSON, and the line of a watch stream around it. Both share one buffer.

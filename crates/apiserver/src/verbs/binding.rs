@@ -5,13 +5,19 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::create::place;
+use super::input::{self, Input};
+use super::precondition::{check_uid, check_version};
 use super::update::{Tracking, change_tracked};
-use super::{Call, Outcome, Reply, input};
+use super::{Call, Outcome, Reply, other};
 use crate::core::Core;
 use crate::field::Invalid;
 use crate::metadata;
 use crate::registry::{KindInfo, Part};
 use crate::status::{Resource, Status};
+
+const API_VERSION: &str = "v1";
+const KIND: &str = "Binding";
 
 pub fn applies(info: &KindInfo) -> bool {
     info.resource() == Resource { group: "", plural: "pods" }
@@ -19,9 +25,8 @@ pub fn applies(info: &KindInfo) -> bool {
 
 /// The name of the call is the pod's.
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
-    let binding = input::parse(call)?;
-    let named = metadata::name(&binding);
-    if !named.is_empty() && named != call.name() {
+    let Input { object: binding, warnings } = read(call)?;
+    if metadata::name(&binding) != call.name() {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let target = &binding["target"];
@@ -35,15 +40,32 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
         errors.push(Invalid::required("target.name", ""));
     }
     if !errors.is_empty() {
-        return Err(Status::invalid("", "Binding", call.name(), &errors));
+        return Err(Status::invalid("", KIND, call.name(), &errors));
     }
     let now = metadata::timestamp(core.clock.now());
     // The whole pod is written, so its status counts as part of the change.
     // Nobody owns an assignment.
-    let make = |old: &Value| assigned(old, node, &binding, &now);
+    let make = |old: &Value| {
+        check_uid(call, &binding, old)?;
+        check_version(call, &binding, old)?;
+        assigned(old, node, &binding, &now)
+    };
     change_tracked(core, call, Part::Binding, Tracking::Done, make).await?;
     let status = Status::new(StatusCode::CREATED, "", "");
-    Ok(Reply::plain(Outcome::Status { code: StatusCode::CREATED, status }))
+    Ok(Reply { outcome: Outcome::Status { code: StatusCode::CREATED, status }, warnings })
+}
+
+/// The binding in the body of a call, which is about a pod.
+fn read(call: &Call) -> Result<Input, Status> {
+    let body = input::parse(call)?;
+    if let Some((kind, version, why)) = input::foreign_to(("", API_VERSION, KIND), &body) {
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {KIND}: {why}"
+        )));
+    }
+    let mut input = other::decode(call, body, API_VERSION, KIND)?;
+    place(&mut input.object, true, call.namespace.as_deref().unwrap_or_default())?;
+    Ok(input)
 }
 
 fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Value, Status> {
@@ -60,21 +82,16 @@ fn assigned(pod: &Value, node: &str, binding: &Value, now: &Value) -> Result<Val
     if !pod["spec"]["schedulingGates"].as_array().is_none_or(Vec::is_empty) {
         return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
-    let wanted = metadata::text(binding, "uid");
-    if !wanted.is_empty() && wanted != metadata::text(pod, "uid") {
-        let uid = metadata::text(pod, "uid");
-        return conflict(format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-        ));
-    }
     let mut pod = pod.clone();
     pod["spec"]["nodeName"] = node.into();
     // Room that was made elsewhere is no longer wanted.
     if let Some(status) = pod["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }
-    for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
-        pod["metadata"]["annotations"][key] = value.clone();
+    for field in ["annotations", "labels"] {
+        for (key, value) in binding["metadata"][field].as_object().into_iter().flatten() {
+            pod["metadata"][field][key] = value.clone();
+        }
     }
     let scheduled = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,

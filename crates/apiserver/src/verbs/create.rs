@@ -111,7 +111,7 @@ pub async fn create_tracked(
         match core.write(kind, write).await {
             Ok(stored) => {
                 if info.namespaced {
-                    namespace::after_creation(core, &stored.key.namespace).await?;
+                    namespace::after_creation(core, &stored.key.namespace).await;
                 }
                 return Ok(stored.json.clone());
             }

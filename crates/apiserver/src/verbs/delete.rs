@@ -37,7 +37,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let actor = Actor::of_delete(call, options.dry_run);
     let deleted = delete(core, call.kind.as_ref(), &call.key(), &options, &actor).await?;
     if info.resource() == namespace::RESOURCE && !options.dry_run {
-        namespace::empty(core, call.name()).await?;
+        namespace::empty(core, call.name()).await;
     }
     let json = match deleted {
         Deleted::Held(json) => json,
@@ -62,7 +62,7 @@ pub async fn collection(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> 
             _ => {}
         }
         if call.info().resource() == namespace::RESOURCE && !options.dry_run {
-            namespace::empty(core, &object.key.name).await?;
+            namespace::empty(core, &object.key.name).await;
         }
     }
     Ok(Reply::plain(Outcome::List(found)))
@@ -121,7 +121,7 @@ pub async fn delete(
         let write = Write { resource: info.table.clone(), key: key.clone(), expect, change };
         match core.write(kind, write).await {
             Ok(object) if gone => {
-                namespace::after_removal(core, &key.namespace).await?;
+                namespace::after_removal(core, &key.namespace).await;
                 return Ok(Deleted::Gone(object));
             }
             Ok(object) => return Ok(Deleted::Held(object.json.clone())),

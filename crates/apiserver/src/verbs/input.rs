@@ -282,21 +282,29 @@ fn interpret(value: &Value) -> Result<(), String> {
 /// Kind and version of an object of another kind than that of the call, and why it will not do.
 fn foreign(call: &Call, value: &Value) -> Option<(String, String, String)> {
     let info = call.info();
+    foreign_to((&info.group, &info.api_version, &info.kind), value)
+}
+
+/// The same for an object that should be of this group, version and kind.
+pub fn foreign_to(
+    (group, expected_version, expected_kind): (&str, &str, &str),
+    value: &Value,
+) -> Option<(String, String, String)> {
     let text = |field: &str, default: &str| match value[field].as_str() {
         None | Some("") => default.to_owned(),
         Some(text) => text.to_owned(),
     };
-    let (api_version, kind) = (text("apiVersion", &info.api_version), text("kind", &info.kind));
-    if api_version == info.api_version && kind == info.kind {
+    let (api_version, kind) = (text("apiVersion", expected_version), text("kind", expected_kind));
+    if api_version == expected_version && kind == expected_kind {
         return None;
     }
     let version = version_of(&api_version).to_owned();
     let why = if Schema::get().kind(&api_version, &kind).is_some() {
-        let package = match info.group.split('.').next() {
+        let package = match group.split('.').next() {
             None | Some("") => "core",
             Some(first) => first,
         };
-        format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", info.kind)
+        format!("converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion")
     } else {
         format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""

@@ -44,7 +44,7 @@ pub use actor::Actor;
 pub use create::{ensure, place};
 pub use delete::remove_all;
 pub use input::parse as parse_body;
-pub use namespace::resume;
+pub use namespace::{follow as follow_namespaces, resume};
 
 /// One request for a resource.
 pub struct Call {

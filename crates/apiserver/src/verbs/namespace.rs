@@ -1,8 +1,10 @@
 //! What is special about namespaces: new content needs one, and deleting one takes its content along.
 //!
 //! A namespace on its way out is held by `spec.finalizers` until nothing is left in it. Whoever removes an
-//! object checks whether it was the last one, so there is nothing to run in the background; what a crash
+//! object checks whether it was the last one. What a request does not get done is done by [`follow`], and what a crash
 //! leaves half done is taken up at the next start.
+
+mod follow;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use crate::metadata;
 use crate::registry::{Kind, KindInfo};
 use crate::status::{Cause, Resource, Status};
 use crate::store::{Change, Expect, Write, WriteError};
+
+pub use follow::follow;
 
 pub const RESOURCE: Resource<'static> = Resource { group: "", plural: "namespaces" };
 
@@ -59,44 +63,76 @@ pub fn mark(info: &KindInfo, object: &mut Value) {
 }
 
 /// Deletes what is in a namespace that is being deleted, and then the namespace if nothing is left.
-pub async fn empty(core: &Core, namespace: &str) -> Result<(), Status> {
+pub async fn empty(core: &Core, namespace: &str) {
     let found = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace));
-    if found.is_some_and(|found| found.deleting()) { sweep(core, namespace).await } else { Ok(()) }
+    if found.is_some_and(|found| found.deleting()) {
+        put_off(sweep(core, namespace).await);
+    }
+}
+
+/// The write before this is done, so the request does not fail if the rest does; that is not forgotten.
+fn put_off(rest: Result<(), Status>) {
+    if let Err(status) = rest {
+        tracing::warn!(why = status.message, "a namespace that is being deleted is not empty yet");
+    }
 }
 
 async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
     for kind in contained(core) {
         let kind = kind.as_ref();
-        let page = core.page(kind, Some(namespace), None, None, usize::MAX);
-        for object in page.map_err(Status::internal)?.objects {
-            match delete::delete(core, kind, &object.key, &Options::default(), &Actor::server()).await {
+        let page = core.page(kind, Some(namespace), None, None, usize::MAX).map_err(Status::internal)?;
+        // Asked after the page was read: then nothing in it belongs to a new namespace of the same name.
+        if stays(core, namespace) {
+            return Ok(());
+        }
+        for object in page.objects {
+            let uid = metadata::text(&object.value(), "uid").to_owned();
+            let options = Options { uid: Some(uid), ..Options::default() };
+            match delete::delete(core, kind, &object.key, &options, &Actor::server()).await {
                 Err(status) if status.code >= 500 => return Err(status),
                 _ => {}
             }
         }
     }
-    after_removal(core, namespace).await
+    release(core, namespace).await
 }
 
 /// Takes up what a crash interrupted.
 pub async fn resume(core: &Core) -> Result<(), Status> {
-    let all = core.store.page(RESOURCE.plural, None, None, None, usize::MAX).map_err(Status::internal)?;
-    for namespace in all.objects.iter().filter(|namespace| namespace.deleting()) {
-        empty(core, &namespace.key.name).await?;
+    for namespace in leaving(core)? {
+        sweep(core, &namespace).await?;
     }
     Ok(())
 }
 
+/// The namespaces that are being deleted.
+fn leaving(core: &Core) -> Result<Vec<String>, Status> {
+    let all = core.store.page(RESOURCE.plural, None, None, None, usize::MAX).map_err(Status::internal)?;
+    let leaving = all.objects.iter().filter(|namespace| namespace.deleting());
+    Ok(leaving.map(|namespace| namespace.key.name.clone()).collect())
+}
+
 /// The deletion of a namespace may overtake a create in it; then its object goes as if it had come first.
-pub async fn after_creation(core: &Core, namespace: &str) -> Result<(), Status> {
+pub async fn after_creation(core: &Core, namespace: &str) {
+    if !stays(core, namespace) {
+        put_off(sweep(core, namespace).await);
+    }
+}
+
+/// Whether a namespace is there and not being deleted. Where nobody knows of namespaces they all are.
+fn stays(core: &Core, namespace: &str) -> bool {
     let known = core.registry().kind("", "v1", RESOURCE.plural).is_some();
     let found = core.store.get(RESOURCE.plural, &ObjectKey::cluster(namespace));
-    let stays = !known || found.is_some_and(|found| !found.deleting());
-    if stays { Ok(()) } else { sweep(core, namespace).await }
+    !known || found.is_some_and(|found| !found.deleting())
+}
+
+/// What went may have been the last object of a namespace that is being deleted.
+pub async fn after_removal(core: &Core, namespace: &str) {
+    put_off(release(core, namespace).await);
 }
 
 /// Lets a namespace go that is being deleted and has nothing left in it.
-pub async fn after_removal(core: &Core, namespace: &str) -> Result<(), Status> {
+async fn release(core: &Core, namespace: &str) -> Result<(), Status> {
     let key = ObjectKey::cluster(namespace);
     while let Some(current) = core.store.get(RESOURCE.plural, &key).filter(|found| found.deleting()) {
         if !is_empty(core, namespace)? {

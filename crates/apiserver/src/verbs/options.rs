@@ -70,20 +70,21 @@ pub fn dry_run_errors(values: &[&str]) -> Option<Invalid> {
 }
 
 pub fn manager_errors(field: &str, name: &str) -> Vec<Invalid> {
-    let mut errors = Vec::new();
     if name.len() > MANAGER_MAX {
-        errors.push(Invalid {
+        // Upstream goes on, and each error shows the whole name: a body of such a name would be answered with terabytes.
+        return vec![Invalid {
             reason: Reason::TooLong,
             field: field.into(),
             value: None,
             detail: format!("may not be more than {MANAGER_MAX} bytes"),
-        });
+        }];
     }
-    for (position, character) in name.char_indices().filter(|(_, character)| !is_print(*character)) {
+    let unprintable = name.char_indices().filter(|(_, character)| !is_print(*character));
+    let refused = |(position, character)| {
         let why = format!("invalid character U+{:04X} (at position {position})", u32::from(character));
-        errors.push(Invalid::invalid(field, name, why));
-    }
-    errors
+        Invalid::invalid(field, name, why)
+    };
+    unprintable.map(refused).collect()
 }
 
 /// What Go calls printable, as near as the standard library knows it.
@@ -98,5 +99,22 @@ pub fn field_validation(query: &Query) -> Option<FieldValidation> {
         "" | "Warn" => Some(FieldValidation::Warn),
         "Strict" => Some(FieldValidation::Strict),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_too_long_is_not_looked_into() {
+        let told = |name: &str| -> Vec<String> {
+            manager_errors("fieldManager", name).iter().map(ToString::to_string).collect()
+        };
+        let why = "invalid character U+0001 (at position 1)";
+        assert_eq!(told("a\u{1}b"), [format!("fieldManager: Invalid value: \"a\\x01b\": {why}")]);
+        assert_eq!(told(&"\u{7}".repeat(MANAGER_MAX)).len(), MANAGER_MAX);
+        let long = told(&"\u{7}".repeat(MANAGER_MAX + 1));
+        assert_eq!(long, ["fieldManager: Too long: may not be more than 128 bytes"]);
     }
 }

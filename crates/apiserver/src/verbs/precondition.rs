@@ -1,4 +1,4 @@
-//! An update may say which object it is meant for.
+//! A change may say which object it is meant for, and which version of it.
 
 use bowline_api::ObjectKey;
 use serde_json::Value;
@@ -11,14 +11,23 @@ use crate::status::Status;
 
 /// An object with a uid is meant for that one and no other.
 pub fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
-    let (own, found) = (metadata::text(object, "uid"), metadata::text(old, "uid"));
+    check(call, "UID", metadata::text(object, "uid"), metadata::text(old, "uid"))
+}
+
+/// One with a version is meant for the object at that version.
+pub fn check_version(call: &Call, object: &Value, old: &Value) -> Result<(), Status> {
+    let version = |object| metadata::text(object, "resourceVersion");
+    check(call, "ResourceVersion", version(object), version(old))
+}
+
+fn check(call: &Call, what: &str, own: &str, found: &str) -> Result<(), Status> {
     if own.is_empty() || own == found {
         return Ok(());
     }
     // Upstream's storage says so, and its words reach the client as they are.
     let key = upstream_key(call.info(), call.kind.custom().is_some(), &call.key());
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {own}, UID in object meta: {found}"
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {own}, {what} in object meta: {found}"
     );
     Err(Status::conflict(call.info().resource(), call.name(), &why))
 }

@@ -132,7 +132,7 @@ pub async fn change_tracked(
             Ok(stored) => match last {
                 None => return Ok(stored.json.clone()),
                 Some(last) => {
-                    namespace::after_removal(core, &stored.key.namespace).await?;
+                    namespace::after_removal(core, &stored.key.namespace).await;
                     return Ok(last);
                 }
             },

@@ -19,6 +19,10 @@ use crate::store::{Event, EventKind, Stored, Watcher};
 
 /// How long a watch lasts if the client does not say.
 const TIMEOUT: Duration = Duration::from_secs(3600);
+/// A client may name any number of seconds, and no clock reaches that far.
+const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+/// So often a client hears how far it is, unless events say so.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark comes this long before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
@@ -30,7 +34,7 @@ struct Watch {
     encoder: Encoder,
     /// Sent before anything else.
     first: Option<Bytes>,
-    /// When the bookmark is due, if one is wanted and not sent.
+    /// When the next bookmark is due, if another one is wanted.
     bookmark: Option<Instant>,
     /// The version the client knows of.
     known: u64,
@@ -54,14 +58,15 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
 
     let table = &call.info().table;
     let encoder = Encoder::new(call.kind.clone(), call.form, call.encoding, call.query.get("includeObject"));
-    let end = Instant::now() + seconds.map_or(TIMEOUT, Duration::from_secs);
+    let now = Instant::now();
+    let end = now + seconds.map_or(TIMEOUT, Duration::from_secs).min(TIMEOUT_MAX);
     let mut watch = Watch {
         watcher: core.store.watch(table, core.store.version()).map_err(Status::internal)?,
         core: core.clone(),
         selector,
         encoder,
         first: None,
-        bookmark: bookmarks.then(|| end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(end)),
+        bookmark: next_bookmark(now, end).filter(|_| bookmarks),
         known: version.unwrap_or(0),
         end,
         ended: false,
@@ -99,6 +104,12 @@ fn initial_events(call: &Call, version: Option<u64>) -> Initial {
         (None, None) => Initial::State { mark_end: false },
         (_, after) => Initial::Nothing(after),
     }
+}
+
+/// The next bookmark after one that was due: before long, and in any case right before the end.
+fn next_bookmark(after: Instant, end: Instant) -> Option<Instant> {
+    let last = end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(end);
+    Some(last.min(after + BOOKMARK_EVERY)).filter(|next| *next > after)
 }
 
 fn expired(gone: crate::store::Gone) -> Status {
@@ -159,13 +170,15 @@ impl Watch {
                 () = self.gone.cancelled() => return None,
                 () = sleep_until(timer) => match self.bookmark.take() {
                     None => return None,
-                    // A client that knows the latest version needs no bookmark.
-                    Some(_) => match self.watcher.settled() {
-                        Some(version) if version > self.known => {
+                    Some(due) => {
+                        self.bookmark = next_bookmark(due, self.end);
+                        // A client that knows the latest version needs no bookmark.
+                        let version = self.watcher.settled().filter(|version| *version > self.known);
+                        if let Some(version) = version {
+                            self.known = version;
                             return Some(self.encoder.bookmark(version, false));
                         }
-                        _ => {}
-                    },
+                    }
                 },
             }
         }

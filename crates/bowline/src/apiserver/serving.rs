@@ -70,6 +70,7 @@ impl Serving {
             tokio::join!(
                 tls::serve(listener, server, tls, stop.clone()),
                 roles.follow_aggregation(stop.clone()),
+                roles.follow_namespaces(stop.clone()),
                 roles.follow_definitions(stop),
             );
         };

@@ -6,11 +6,14 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag}
 use serde_json::{Map, Value};
 
 use super::scalar;
+use crate::json::{DEPTH_MAX, depth};
 
-/// As deep as JSON bodies may be.
-const DEPTH_MAX: usize = 127;
-/// Values that aliases may bring in all together; a few lines could name billions.
-const ALIASED_MAX: usize = 100_000;
+/// What anchors and aliases may copy all together; a few lines could name billions of values.
+const COPIED_MAX: usize = 300_000;
+/// As many bytes of text weigh as much as a value.
+const LETTERS: usize = 32;
+/// A map takes room for several members as soon as it has one.
+const MAP_WEIGHT: usize = 8;
 
 /// In the words of upstream's library.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +67,8 @@ struct Builder<'s> {
     source: &'s str,
     open: Vec<Frame>,
     anchors: HashMap<usize, Value>,
-    aliased: usize,
+    /// The weight of all copies so far.
+    copied: usize,
     document: Document,
 }
 
@@ -93,7 +97,7 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let merges = style == ScalarStyle::Plain && tag.is_none() && text == "<<";
                 let value = meaning(&text, style, tag.as_deref())?;
-                self.keep(anchor, &value);
+                self.keep(anchor, &value)?;
                 self.place(value, merges, line)
             }
             Event::Alias(anchor) => {
@@ -110,7 +114,7 @@ impl Builder<'_> {
                     Content::List(items) => Value::Array(items),
                     Content::Map { object, .. } => Value::Object(object),
                 };
-                self.keep(frame.anchor, &value);
+                self.keep(frame.anchor, &value)?;
                 self.place(value, false, line)
             }
             _ => Ok(()),
@@ -126,20 +130,19 @@ impl Builder<'_> {
     }
 
     /// Anchors count from one.
-    fn keep(&mut self, anchor: usize, value: &Value) {
+    fn keep(&mut self, anchor: usize, value: &Value) -> Result<(), YamlError> {
         if anchor > 0 {
+            self.copied = charged(self.copied, value)?;
             self.anchors.insert(anchor, value.clone());
         }
+        Ok(())
     }
 
     fn resolve(&mut self, anchor: usize, span: Span) -> Result<Value, YamlError> {
         let name = span.slice(self.source).unwrap_or_default().trim_start_matches('*');
         let value = self.anchors.get(&anchor);
         let value = value.ok_or_else(|| fail(format!("yaml: anchor '{name}' value contains itself")))?;
-        self.aliased += count(value);
-        if self.aliased > ALIASED_MAX {
-            return Err(fail("yaml: document contains excessive aliasing"));
-        }
+        self.copied = charged(self.copied, value)?;
         if self.open.len() + depth(value) > DEPTH_MAX {
             return Err(too_deep());
         }
@@ -173,20 +176,22 @@ fn too_deep() -> YamlError {
     fail(format!("yaml: exceeded max depth of {DEPTH_MAX}"))
 }
 
-/// Without recursion too deep for a value that is in a document already.
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(object) => 1 + object.values().map(count).sum::<usize>(),
-        _ => 1,
-    }
+/// What was copied with one more copy, if that is not too much.
+fn charged(copied: usize, value: &Value) -> Result<usize, YamlError> {
+    let copied = copied + weight(value);
+    if copied > COPIED_MAX { Err(fail("yaml: document contains excessive aliasing")) } else { Ok(copied) }
 }
 
-fn depth(value: &Value) -> usize {
+/// What a copy costs, in values. Without recursion too deep for a value that is in a document already.
+fn weight(value: &Value) -> usize {
+    let text = |text: &str| 1 + text.len() / LETTERS;
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
-        _ => 0,
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(object) => {
+            MAP_WEIGHT + object.iter().map(|(name, value)| text(name) + weight(value)).sum::<usize>()
+        }
+        Value::String(content) => text(content),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 

@@ -135,8 +135,17 @@ fn hostile_documents_end_soon() {
         let inner = vec![format!("*a{}", level - 1); 10].join(",");
         bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
     }
-    let error = read(bomb.as_bytes()).expect_err("a bomb");
-    assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
+    // Few values can be many bytes, and what is only named is copied too.
+    let long = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), vec!["*a"; 1000].join(","));
+    let keys = format!("a: &a {{{}: 1}}\nb: [{}]", "x".repeat(1000), vec!["*a"; 10_000].join(","));
+    let open: String = (0..100).map(|level| format!("&a{level} [")).collect();
+    let named = format!("{open}{}{}", vec!["x"; 20_000].join(","), "]".repeat(100));
+    for bomb in [bomb, long, keys, named] {
+        let error = read(bomb.as_bytes()).expect_err("a bomb");
+        assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
+    }
+    let harmless = format!("a: &a {}\nb: [*a, *a]", "x".repeat(1 << 20));
+    assert!(read(harmless.as_bytes()).is_ok());
 }
 
 /// As upstream's library writes it.

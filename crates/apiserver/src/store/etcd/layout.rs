@@ -127,6 +127,7 @@ mod tests {
         assert_eq!(layout.prefix(), "/registry");
         let table = [
             ("pods", ObjectKey::new("ns", "a"), "/registry/pods/ns/a"),
+            ("events", ObjectKey::new("ns", "a\0b"), "/registry/events/ns/a\0b"),
             (
                 "storageclasses.storage.k8s.io",
                 ObjectKey::cluster("a"),

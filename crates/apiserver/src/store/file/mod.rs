@@ -141,9 +141,10 @@ fn key(resource: &str, key: &ObjectKey) -> Vec<u8> {
 }
 
 fn parse_key(bytes: &[u8]) -> Option<(&str, ObjectKey)> {
-    let mut parts = std::str::from_utf8(bytes).ok()?.split(SEPARATOR);
+    // The names of some kinds are any text, so the separator may stand in them.
+    let mut parts = std::str::from_utf8(bytes).ok()?.splitn(3, SEPARATOR);
     let (resource, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
-    parts.next().is_none().then(|| (resource, ObjectKey::new(namespace, name)))
+    Some((resource, ObjectKey::new(namespace, name)))
 }
 
 /// Whether the disk had no room left.

@@ -22,6 +22,24 @@ async fn a_reopened_directory_has_everything_and_versions_go_on() {
     assert!(create(&store, "new").await.version > last);
 }
 
+/// Names of roles and events are any text without a slash.
+#[tokio::test]
+async fn a_name_may_hold_the_separator_of_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = ["a\0b", "a\0b\0c", "\0"];
+    {
+        let store = Store::open_file(dir.path()).unwrap();
+        for name in odd {
+            create(&store, name).await;
+        }
+    }
+    assert!(check_directory(dir.path()).unwrap().problems.is_empty());
+    let store = Store::open_file(dir.path()).unwrap();
+    for name in odd {
+        assert_eq!(store.get(&kind(), &key(name)).unwrap().value()["metadata"]["name"], name);
+    }
+}
+
 #[test]
 fn deleted_and_created_again_in_one_batch() {
     let dir = tempfile::tempdir().unwrap();

@@ -108,4 +108,5 @@ on_every_store! {
     sixty_four_writers_lose_nothing
     one_object_counts_every_writer
     objects_of_every_shape_come_back_as_they_were
+    what_could_not_be_read_again_is_refused
 }

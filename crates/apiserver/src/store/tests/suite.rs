@@ -190,3 +190,19 @@ pub async fn objects_of_every_shape_come_back_as_they_were(store: Store) {
         assert_eq!(read.value(), expected);
     }
 }
+
+pub async fn what_could_not_be_read_again_is_refused(store: Store) {
+    let nested = |levels: usize| {
+        let mut write = put("deep", "1", Expect::Absent);
+        let Change::Put(object) = &mut write.change else { panic!("a put") };
+        object["spec"] = (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+        write
+    };
+    let refused = store.write(nested(120)).await;
+    let Err(WriteError::Unavailable(Trouble::TooLarge(why))) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("nested 121 levels deep; at most 120"), "{why}");
+    assert!(store.get(&kind(), &key("deep")).is_none());
+    let stored = store.write(nested(119)).await.unwrap();
+    assert_eq!(stored.value()["metadata"]["name"], "deep");
+    assert_eq!(store.get(&kind(), &key("deep")).unwrap().json, stored.json);
+}

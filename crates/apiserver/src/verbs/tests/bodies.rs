@@ -284,6 +284,56 @@ async fn bodies_have_an_end() {
 }
 
 #[tokio::test]
+async fn copies_do_not_deepen_an_object_without_end() {
+    let server = server().await;
+    post(&server, CONFIGMAPS, &configmap("a")).await.ok();
+    let mut nested = json!(1);
+    let mut operations = Vec::new();
+    for _ in 0..100 {
+        nested = json!([nested]);
+    }
+    operations.push(json!({"op": "add", "path": "/x", "value": nested}));
+    // Each copy goes to the bottom of what the one before left.
+    operations.extend((0..12).map(
+        |round| json!({"op": "copy", "from": "/x", "path": format!("/x{}", "/0".repeat(100 << round))}),
+    ));
+    let answer = patch(&server, &format!("{CONFIGMAPS}/a"), "json", &json!(operations)).await;
+    assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")));
+}
+
+/// The record of who set which field mirrors an object a few levels further down.
+#[tokio::test]
+async fn what_is_stored_can_be_read_again() {
+    let server = full_server().await;
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": free}},
+            ],
+        },
+    });
+    post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.ok();
+    const WIDGETS: &str = "/apis/example.com/v1/widgets";
+    let widget = |name: &str, levels: usize| {
+        let spec = (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+    };
+    for levels in [118, 122, 125, 126] {
+        let name = format!("w{levels}");
+        let refused = post(&server, WIDGETS, &widget(&name, levels)).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (413, &json!("RequestEntityTooLarge")));
+        assert_eq!(get(&server, &format!("{WIDGETS}/{name}")).await.code, 404);
+    }
+    post(&server, WIDGETS, &widget("deep", 110)).await.ok();
+    let deep = get(&server, &format!("{WIDGETS}/deep")).await.ok();
+    assert_eq!(deep["spec"], widget("deep", 110)["spec"]);
+    assert_eq!(get(&server, WIDGETS).await.ok()["items"][0]["metadata"]["name"], "deep");
+}
+
+#[tokio::test]
 async fn yaml_out() {
     let server = server().await;
     post(&server, CONFIGMAPS, &configmap("a")).await.ok();

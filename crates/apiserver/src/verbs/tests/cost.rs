@@ -11,7 +11,8 @@ use crate::testing::{TestClock, pod};
 use crate::verbs::{Actor, ownership};
 use bowline_host::Clock;
 
-const WRITES: u32 = 300;
+const WRITES: u32 = 30;
+const ROUNDS: usize = 10;
 
 fn whole_pod() -> Value {
     let mut object = pod("p");
@@ -24,12 +25,14 @@ fn whole_pod() -> Value {
     object
 }
 
+/// The quickest of several rounds: whoever else wants the processor only makes them slower.
 fn timed(mut work: impl FnMut()) -> Duration {
-    let started = Instant::now();
-    for _ in 0..WRITES {
-        work();
-    }
-    started.elapsed()
+    let mut round = || {
+        let started = Instant::now();
+        (0..WRITES).for_each(|_| work());
+        started.elapsed()
+    };
+    (0..ROUNDS).map(|_| round()).min().expect("there are rounds")
 }
 
 fn track(

@@ -5,6 +5,7 @@ mod bodies;
 mod cost;
 mod deletes;
 mod eviction;
+mod namespaces;
 mod parts;
 mod patches;
 mod propagation;

@@ -48,6 +48,80 @@ async fn binding_answers_as_upstream() {
     assert_eq!((bound.code, bound.body["code"].as_u64()), (201, Some(201)));
 }
 
+/// Each answer is what kube-apiserver v1.36.3 gave.
+#[tokio::test]
+async fn a_binding_is_read_as_one() {
+    let server = full_server().await;
+    let mut own = pod("a");
+    own["metadata"]["labels"] = json!({"own": "1", "zone": "old"});
+    let made = post(&server, PODS, &own).await.ok();
+    let path = format!("{PODS}/a/binding");
+    let (version, uid) = (&made["metadata"]["resourceVersion"], &made["metadata"]["uid"]);
+    let (version, uid) = (version.as_str().unwrap(), uid.as_str().unwrap());
+    let storage = "Operation cannot be fulfilled on pods \"a\": StorageError: invalid object, Code: 4, Key: /registry/pods/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ";
+    let foreign = " in version \"v1\" cannot be handled as a Binding: ";
+    let name_differs = "name in URL does not match name in Binding object";
+    let cases = [
+        (
+            json!({"metadata": {"name": "a", "resourceVersion": "1"}}),
+            409,
+            format!("{storage}ResourceVersion in precondition: 1, ResourceVersion in object meta: {version}"),
+        ),
+        (
+            json!({"metadata": {"name": "a", "resourceVersion": "1", "uid": "u"}}),
+            409,
+            format!("{storage}UID in precondition: u, UID in object meta: {uid}"),
+        ),
+        (
+            json!({"metadata": {"name": "a", "annotations": {"a": 1}}}),
+            400,
+            format!(
+                "Binding{foreign}json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string"
+            ),
+        ),
+        (
+            json!({"kind": "Pod", "metadata": {"name": "a"}}),
+            400,
+            format!("Pod{foreign}converting (v1.Pod) to (core.Binding): unknown conversion"),
+        ),
+        (
+            json!({"kind": "Foo", "metadata": {"name": "a"}}),
+            400,
+            format!(
+                "Foo{foreign}no kind \"Foo\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\""
+            ),
+        ),
+        (
+            json!({"metadata": {"name": "a", "namespace": "other"}}),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request".into(),
+        ),
+        (json!({"metadata": {}}), 400, name_differs.into()),
+        (json!({"metadata": {"name": "x"}}), 400, name_differs.into()),
+    ];
+    for (mut body, code, message) in cases {
+        body["target"] = json!({"kind": "Node", "name": "n"});
+        let answer = post(&server, &path, &body).await;
+        assert_eq!((answer.code, &answer.body["message"]), (code, &json!(message)), "{body}");
+    }
+
+    let labels = json!({"zone": "z", "topology.kubernetes.io/zone": "z"});
+    let body = json!({
+        "metadata": {"name": "a", "resourceVersion": version, "uid": uid, "labels": labels},
+        "target": {"name": "n"}, "foo": 1,
+    });
+    let strict = post(&server, &format!("{path}?fieldValidation=Strict"), &body).await;
+    let why = format!("Binding{foreign}strict decoding error: unknown field \"foo\"");
+    assert_eq!((strict.code, &strict.body["message"]), (400, &json!(why)));
+    let bound = post(&server, &path, &body).await;
+    assert_eq!((bound.code, bound.warnings.len()), (201, 1), "{}", bound.body);
+    let object = get(&server, &format!("{PODS}/a")).await.ok();
+    assert_eq!(
+        object["metadata"]["labels"],
+        json!({"own": "1", "zone": "z", "topology.kubernetes.io/zone": "z"})
+    );
+}
+
 #[tokio::test]
 async fn priorities_come_with_the_cluster() {
     let server = full_server().await;

@@ -125,6 +125,38 @@ async fn bookmarks_and_the_end() {
     assert!(moved.next().await.is_none());
 }
 
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_every_minute() {
+    let server = server().await;
+    let started = tokio::time::Instant::now();
+    let known = server.store().version();
+    let path =
+        format!("{CONFIGMAPS}?watch=1&timeoutSeconds=150&allowWatchBookmarks=true&resourceVersion={known}");
+    let mut watching = watch(&server, &path, "*/*").await;
+    for (name, due) in [("a", 60), ("b", 120), ("c", 148)] {
+        let moved = post(&server, CLAIMS, &claim(name)).await.version();
+        let bookmark = watching.next().await.unwrap();
+        assert_eq!((bookmark["type"].as_str(), version(&bookmark["object"])), (Some("BOOKMARK"), moved));
+        assert_eq!(started.elapsed().as_secs(), due);
+    }
+    assert!(watching.next().await.is_none());
+    assert_eq!(started.elapsed().as_secs(), 150);
+
+    // What was said once is not said again.
+    let mut watching = watch(&server, &path, "*/*").await;
+    assert_eq!(watching.next().await.unwrap()["type"], "BOOKMARK");
+    assert!(watching.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_watch_may_be_wanted_for_ever() {
+    let server = server().await;
+    let mut watching =
+        watch(&server, &format!("{CONFIGMAPS}?watch=1&timeoutSeconds=9223372036854775807"), "*/*").await;
+    post(&server, CONFIGMAPS, &configmap("a")).await.ok();
+    assert_eq!(watching.brief().await, brief("ADDED", "a"));
+}
+
 #[tokio::test]
 async fn a_streamed_list_says_where_it_ends() {
     let server = server().await;
