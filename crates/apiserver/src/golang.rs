@@ -22,6 +22,16 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
+/// Go's spellings of the formats of times.
+pub const TIME: &str = "2006-01-02T15:04:05Z07:00";
+pub const MICRO_TIME: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+/// A time in a format that Go spells like this. The error is Go's.
+pub fn time(text: &str, format: &str) -> Result<jiff::Timestamp, String> {
+    let refused = |_| format!("parsing time {text:?} as {format:?}: cannot parse {text:?} as \"2006\"");
+    text.parse().map_err(refused)
+}
+
 /// What Go says of a text that is no number, or none that fits.
 pub fn parse_fault(error: &ParseIntError) -> &'static str {
     match error.kind() {
@@ -67,8 +77,8 @@ pub fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",

@@ -1,8 +1,9 @@
 //! Reading JSON into Go's types: what does not fit is refused in Go's words, what is not a field is dropped and named,
 //! what is empty is left out as Go leaves it out.
 
-use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
+
+use crate::golang::{self, json_type};
 
 /// What a field holds.
 #[derive(Clone, Copy)]
@@ -15,6 +16,10 @@ pub enum Shape {
     Time,
     TextMap,
     Texts,
+    /// A list of anything, under the name that Go has for it.
+    Values(&'static str),
+    /// An object of anything, likewise.
+    Entries(&'static str),
     One(&'static Struct),
     List(&'static Struct),
     Named(&'static Struct),
@@ -55,7 +60,9 @@ pub fn read(value: &Value, of: &'static Struct, unknown: &mut Vec<String>) -> Re
     match value {
         Value::Object(fields) => Ok(Value::Object(members(fields, of, &Place::default(), unknown)?)),
         Value::Null => Ok(Value::Object(Map::new())),
-        other => Err(format!("json: cannot unmarshal {} into Go value of type v1.{}", word(other), of.name)),
+        other => {
+            Err(format!("json: cannot unmarshal {} into Go value of type v1.{}", json_type(other), of.name))
+        }
     }
 }
 
@@ -113,28 +120,38 @@ fn shaped(
         let (name, path) = (of.name, &place.fields);
         Err(format!("json: cannot unmarshal {found} into Go struct field {name}.{path} of type {wanted}"))
     };
-    let wrong = |value: &Value, wanted: &str| misfit(word(value), wanted);
+    let wrong = |value: &Value, wanted: &str| misfit(json_type(value), wanted);
+    // Where Go has no pointer, null is the empty value.
+    let text = |value: &Value| match value {
+        Value::String(_) => Ok(value.clone()),
+        Value::Null => Ok("".into()),
+        other => wrong(other, "string"),
+    };
     match (shape, value) {
         (_, Value::Null) => Ok(Value::Null),
         (Shape::Text(_), Value::String(_))
         | (Shape::Bool, Value::Bool(_))
         | (Shape::Float, Value::Number(_))
         | (Shape::OrBool(_), Value::Bool(_))
+        | (Shape::Values(_), Value::Array(_))
+        | (Shape::Entries(_), Value::Object(_))
         | (Shape::Raw, _) => Ok(value.clone()),
-        (Shape::Int(_), Value::Number(number)) if number.is_i64() => Ok(value.clone()),
+        (Shape::Int(wanted), Value::Number(number)) if fits(number, wanted) => Ok(value.clone()),
         (Shape::Int(wanted), Value::Number(number)) => misfit(&format!("number {number}"), wanted),
-        (Shape::Time, Value::String(text)) => time(text),
-        (Shape::Time, other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type string", word(other)))
+        // Whole seconds in UTC.
+        (Shape::Time, Value::String(text)) => {
+            golang::time(text, golang::TIME).map(crate::metadata::timestamp)
         }
-        (Shape::TextMap, Value::Object(entries)) => match entries.values().find(|v| !is_text(v)) {
-            Some(bad) => wrong(bad, "string"),
-            None => Ok(value.clone()),
-        },
-        (Shape::Texts, Value::Array(items)) => match items.iter().find(|v| !is_text(v)) {
-            Some(bad) => wrong(bad, "string"),
-            None => Ok(value.clone()),
-        },
+        (Shape::Time, other) => {
+            Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
+        }
+        (Shape::TextMap, Value::Object(entries)) => {
+            let read = |(key, value): (&String, &Value)| Ok((key.clone(), text(value)?));
+            entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        (Shape::Texts, Value::Array(items)) => {
+            items.iter().map(text).collect::<Result<Vec<_>, _>>().map(Value::Array)
+        }
         (Shape::One(inner), Value::Object(fields)) => {
             Ok(Value::Object(members(fields, inner, place, unknown)?))
         }
@@ -143,6 +160,7 @@ fn shaped(
                 Value::Object(fields) => {
                     Ok(Value::Object(members(fields, inner, &place.index(index), unknown)?))
                 }
+                Value::Null => Ok(Value::Object(Map::new())),
                 other => wrong(other, &format!("v1.{}", inner.name)),
             };
             items.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map(Value::Array)
@@ -153,6 +171,7 @@ fn shaped(
                     let read = members(fields, inner, &place.key(key), unknown)?;
                     Ok((key.clone(), Value::Object(read)))
                 }
+                Value::Null => Ok((key.clone(), Value::Object(Map::new()))),
                 other => wrong(other, &format!("v1.{}", inner.name)).map(|value| (key.clone(), value)),
             };
             entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
@@ -166,9 +185,13 @@ fn shaped(
         }
         (Shape::OrBool(_), _) => Err("boolean or JSON schema expected".to_owned()),
         (Shape::OrList(_), other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type v1.JSONSchemaProps", word(other)))
+            let found = json_type(other);
+            Err(format!("json: cannot unmarshal {found} into Go value of type v1.JSONSchemaProps"))
         }
-        (Shape::Text(wanted) | Shape::Int(wanted), other) => wrong(other, wanted),
+        (
+            Shape::Text(wanted) | Shape::Int(wanted) | Shape::Values(wanted) | Shape::Entries(wanted),
+            other,
+        ) => wrong(other, wanted),
         (Shape::Float, other) => wrong(other, "float64"),
         (Shape::Bool, other) => wrong(other, "bool"),
         (Shape::TextMap, other) => wrong(other, "map[string]string"),
@@ -179,8 +202,8 @@ fn shaped(
     }
 }
 
-fn is_text(value: &Value) -> bool {
-    value.is_string() || value.is_null()
+fn fits(number: &Number, wanted: &str) -> bool {
+    number.as_i64().is_some_and(|number| wanted != "int32" || i32::try_from(number).is_ok())
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -191,24 +214,5 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::Bool(true) => false,
-    }
-}
-
-/// Whole seconds in UTC.
-fn time(text: &str) -> Result<Value, String> {
-    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-    let bad = |_| format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {text:?} as \"2006\"");
-    text.parse::<Timestamp>().map(crate::metadata::timestamp).map_err(bad)
-}
-
-/// What Go calls a JSON value.
-fn word(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
