@@ -16,6 +16,7 @@ mod json_path;
 mod kind;
 mod lists;
 mod object_meta;
+mod parsed;
 mod prune;
 mod rules;
 mod scale;
@@ -28,5 +29,5 @@ pub mod version_order;
 mod warnings;
 
 pub use definition::{DefinitionKind, TABLE};
-pub use follow::{Definitions, catch_up, follow};
+pub use follow::{Definitions, Writing, catch_up, follow};
 pub use kind::CustomKind;
