@@ -14,7 +14,7 @@ use super::json_path::JsonPath;
 use super::prune::{fill_defaults, prune, prune_nulls};
 use super::rules::Rules;
 use super::schema::Schema;
-use super::{embedded, lists, object_meta, scale, validate, version_order, warnings};
+use super::{deprecation, embedded, lists, object_meta, scale, validate, warnings};
 use crate::field::{Invalid, Reason};
 use crate::kinds::{DeleteReply, Deletion};
 use crate::metadata;
@@ -133,7 +133,7 @@ impl CustomKind {
             scale: version.scale().cloned(),
             storage,
             view: ViewKey::default(),
-            deprecation: version_order::deprecation(&definition.spec, version),
+            deprecation: deprecation::text(&definition.spec, version),
             terminating,
             gone,
             info,

@@ -8,6 +8,7 @@ mod cel;
 mod columns;
 mod correlate;
 mod definition;
+mod deprecation;
 mod embedded;
 mod field_path;
 mod follow;
@@ -25,7 +26,6 @@ mod schema;
 mod tests;
 pub mod type_meta;
 mod validate;
-pub mod version_order;
 mod warnings;
 
 pub use definition::{DefinitionKind, TABLE};
