@@ -118,6 +118,13 @@ async fn objects() {
     replay(&server, include_str!("custom/things.json")).await;
 }
 
+/// Nulls where Go has none, types that do not fit, the scale of objects, and what is warned of once only.
+#[tokio::test]
+async fn changes() {
+    let server = common::server(Store::memory()).await;
+    replay(&server, include_str!("custom/changes.json")).await;
+}
+
 /// `$SNAPSHOT_CRDS`, or what `make` takes out of upstream's module. Missing is a failure, never a skip.
 fn snapshot_definitions() -> PathBuf {
     if let Some(path) = std::env::var_os("SNAPSHOT_CRDS") {
