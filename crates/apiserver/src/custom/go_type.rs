@@ -109,6 +109,7 @@ fn members(
     Ok(out)
 }
 
+/// Definitions go deep: what goes into itself here is kept apart from what does not, for the sake of the stack.
 fn shaped(
     value: &Value,
     shape: Shape,
@@ -116,12 +117,48 @@ fn shaped(
     place: &Place,
     unknown: &mut Vec<String>,
 ) -> Result<Value, String> {
-    let misfit = |found: &str, wanted: &str| {
-        let (name, path) = (of.name, &place.fields);
-        Err(format!("json: cannot unmarshal {found} into Go struct field {name}.{path} of type {wanted}"))
-    };
-    let wrong = |value: &Value, wanted: &str| misfit(json_type(value), wanted);
-    // Where Go has no pointer, null is the empty value.
+    match (shape, value) {
+        (Shape::One(inner), Value::Object(_)) => object(value, inner, of, place, unknown),
+        (Shape::List(inner), Value::Array(items)) => {
+            let numbered = items.iter().enumerate();
+            let read = numbered.map(|(index, item)| object(item, inner, of, &place.index(index), unknown));
+            read.collect::<Result<Vec<_>, _>>().map(Value::Array)
+        }
+        (Shape::Named(inner), Value::Object(entries)) => {
+            let read = entries
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), object(value, inner, of, &place.key(key), unknown)?)));
+            read.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        (Shape::OrBool(inner) | Shape::OrList(inner), Value::Object(_)) => {
+            read(value, inner, &mut Vec::new())
+        }
+        (Shape::OrList(inner), Value::Array(items)) => {
+            let all = items.iter().map(|item| read(item, inner, &mut Vec::new()));
+            all.collect::<Result<Vec<_>, _>>().map(Value::Array)
+        }
+        _ => simple(value, shape, of, place),
+    }
+}
+
+/// An object inside of another. Where Go has no pointer, null is the empty one.
+fn object(
+    value: &Value,
+    inner: &'static Struct,
+    of: &'static Struct,
+    place: &Place,
+    unknown: &mut Vec<String>,
+) -> Result<Value, String> {
+    match value {
+        Value::Object(fields) => members(fields, inner, place, unknown).map(Value::Object),
+        Value::Null => Ok(Value::Object(Map::new())),
+        other => misfit(json_type(other), &format!("v1.{}", inner.name), of, place),
+    }
+}
+
+/// What holds no objects of a type, and whatever does not fit.
+fn simple(value: &Value, shape: Shape, of: &'static Struct, place: &Place) -> Result<Value, String> {
+    let wrong = |value: &Value, wanted: &str| misfit(json_type(value), wanted, of, place);
     let text = |value: &Value| match value {
         Value::String(_) => Ok(value.clone()),
         Value::Null => Ok("".into()),
@@ -137,7 +174,7 @@ fn shaped(
         | (Shape::Entries(_), Value::Object(_))
         | (Shape::Raw, _) => Ok(value.clone()),
         (Shape::Int(wanted), Value::Number(number)) if fits(number, wanted) => Ok(value.clone()),
-        (Shape::Int(wanted), Value::Number(number)) => misfit(&format!("number {number}"), wanted),
+        (Shape::Int(wanted), Value::Number(number)) => misfit(&format!("number {number}"), wanted, of, place),
         // Whole seconds in UTC.
         (Shape::Time, Value::String(text)) => {
             golang::time(text, golang::TIME).map(crate::metadata::timestamp)
@@ -151,37 +188,6 @@ fn shaped(
         }
         (Shape::Texts, Value::Array(items)) => {
             items.iter().map(text).collect::<Result<Vec<_>, _>>().map(Value::Array)
-        }
-        (Shape::One(inner), Value::Object(fields)) => {
-            Ok(Value::Object(members(fields, inner, place, unknown)?))
-        }
-        (Shape::List(inner), Value::Array(items)) => {
-            let read = |(index, item): (usize, &Value)| match item {
-                Value::Object(fields) => {
-                    Ok(Value::Object(members(fields, inner, &place.index(index), unknown)?))
-                }
-                Value::Null => Ok(Value::Object(Map::new())),
-                other => wrong(other, &format!("v1.{}", inner.name)),
-            };
-            items.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map(Value::Array)
-        }
-        (Shape::Named(inner), Value::Object(entries)) => {
-            let read = |(key, value): (&String, &Value)| match value {
-                Value::Object(fields) => {
-                    let read = members(fields, inner, &place.key(key), unknown)?;
-                    Ok((key.clone(), Value::Object(read)))
-                }
-                Value::Null => Ok((key.clone(), Value::Object(Map::new()))),
-                other => wrong(other, &format!("v1.{}", inner.name)).map(|value| (key.clone(), value)),
-            };
-            entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
-        }
-        (Shape::OrBool(inner) | Shape::OrList(inner), Value::Object(_)) => {
-            read(value, inner, &mut Vec::new())
-        }
-        (Shape::OrList(inner), Value::Array(items)) => {
-            let all = items.iter().map(|item| read(item, inner, &mut Vec::new()));
-            all.collect::<Result<Vec<_>, _>>().map(Value::Array)
         }
         (Shape::OrBool(_), _) => Err("boolean or JSON schema expected".to_owned()),
         (Shape::OrList(_), other) => {
@@ -200,6 +206,11 @@ fn shaped(
         (Shape::List(inner), other) => wrong(other, &format!("[]v1.{}", inner.name)),
         (Shape::Named(inner), other) => wrong(other, &format!("map[string]v1.{}", inner.name)),
     }
+}
+
+fn misfit(found: &str, wanted: &str, of: &'static Struct, place: &Place) -> Result<Value, String> {
+    let (name, path) = (of.name, &place.fields);
+    Err(format!("json: cannot unmarshal {found} into Go struct field {name}.{path} of type {wanted}"))
 }
 
 fn fits(number: &Number, wanted: &str) -> bool {
