@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use support::apiserver::ApiServer;
-use support::etcd::Etcd;
+use support::etcd::{Etcd, HASTY};
 use support::peers::peer;
 use support::store::Store;
 
@@ -71,7 +71,7 @@ mod etcd {
     /// The member that leads, and that the server talks to, dies in the middle of the run.
     #[test]
     fn while_a_member_dies() {
-        let etcd = Etcd::start();
+        let etcd = Etcd::start(HASTY);
         let leader = etcd.leader();
         let server = ApiServer::ours(&etcd.flags(leader, "/registry"));
         let errors = server.scratch.path().join("errors");
@@ -121,7 +121,7 @@ fn program(server: &ApiServer, lists: Lists) -> Command {
         Lists::Streaming => "true",
         Lists::Plain => "false",
     };
-    let mut command = Command::new(peer("CLIENT_TESTS", "client-tests"));
+    let mut command = Command::new(peer("client-tests"));
     command.args(["-test.v", TIMEOUT]);
     command.env("KUBECONFIG", &server.kubeconfig).env("KUBE_FEATURE_WatchListClient", streaming);
     command

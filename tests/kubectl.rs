@@ -22,7 +22,7 @@ struct Answer {
 
 impl Kubectl<'_> {
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(peer("KUBECTL", "kubectl"));
+        let mut command = Command::new(peer("kubectl"));
         command.arg("--kubeconfig").arg(self.0.kubeconfig());
         command.args(shell_words(line)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("HOME", self.0.scratch.path()).kill_on_drop(true);

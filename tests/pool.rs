@@ -53,7 +53,7 @@ impl Process {
     async fn start(scratch: &Scratch) -> Self {
         let process =
             Self(scratch.serve("csi.sock").stdout(Stdio::null()).spawn().expect("start the driver"));
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if tokio::net::UnixStream::connect(scratch.path("csi.sock")).await.is_ok() {
                 return process;
             }

@@ -122,7 +122,7 @@ impl Running {
         let at = |name: &str| self.scratch.path().join(name);
         std::fs::write(at("mutable.yaml"), MUTABLE_PARAMETERS).expect("parameter file");
         let option = |name: &str, value: &Path| format!("--{name}={}", value.display());
-        let output = Command::new(peer("CSI_SANITY", "csi-sanity"))
+        let output = Command::new(peer("csi-sanity"))
             .arg(option("csi.endpoint", &socket(self.scratch.path())))
             .arg(option("csi.mountdir", &at("mount")))
             .arg(option("csi.stagingdir", &at("staging")))

@@ -43,7 +43,6 @@ pub fn normalise(command: &str, answer: &str, scratch: &Path) -> String {
         text = structure_of_explanation(&text);
     }
     text = ages(&text);
-    text = without_what_changed(&text);
     if command.contains("--raw") { fold(&text) } else { text }
 }
 
@@ -60,23 +59,6 @@ fn fold(text: &str) -> String {
         _ => line.to_owned(),
     });
     folded.collect::<Vec<_>>().join("\n")
-}
-
-/// Takes out what changed in a specification that may not change: upstream says it as a diff of its Go structures, we say
-/// the fields.
-fn without_what_changed(text: &str) -> String {
-    static OURS: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"^[\w.\[\]]+: \S+ -> \S+$").expect("a pattern"));
-    let (mut lines, mut inside) = (Vec::new(), false);
-    for line in text.lines() {
-        // The next cause, or the next object's error, ends it.
-        inside = line.starts_with("@@ ") || (inside && !line.starts_with("* ") && !line.starts_with("Error"));
-        // A real diff of files has a heading; that one is the answer itself.
-        if text.starts_with("diff ") || !(inside || OURS.is_match(line)) {
-            lines.push(line);
-        }
-    }
-    lines.join("\n")
 }
 
 /// Fields with their types; what a field is for is upstream's text, not part of the protocol.

@@ -37,7 +37,7 @@ impl<'a> Shell<'a> {
         let programs = server.scratch.path().join("bin");
         std::fs::create_dir(&programs).expect("a folder for kubectl");
         std::fs::create_dir(server.scratch.path().join("tmp")).expect("a folder for kubectl's files");
-        let kubectl = std::fs::canonicalize(peer("KUBECTL", "kubectl")).expect("kubectl");
+        let kubectl = std::fs::canonicalize(peer("kubectl")).expect("kubectl");
         std::os::unix::fs::symlink(kubectl, programs.join("kubectl")).expect("kubectl by its plain name");
         let inherited = std::env::var("PATH").expect("a PATH");
         let path = format!("{}:{}:{inherited}", programs.display(), folder().join("bin").display());
@@ -74,7 +74,7 @@ impl<'a> Shell<'a> {
         shell.env("GOGC", "off");
         shell.env("HOME", scratch).env("TMPDIR", at("tmp")).env("KUBECACHEDIR", at("cache"));
         shell.env("KUBECONFIG", &self.server.kubeconfig);
-        shell.env("SNAPSHOT_CRDS", peer("SNAPSHOT_CRDS", "snapshot-crds"));
+        shell.env("SNAPSHOT_CRDS", peer("snapshot-crds"));
         shell.stdin(Stdio::null()).stdout(file(&at("out"))).stderr(file(&at("err")));
         // A group of its own, so that what it started can be ended with it.
         let code = wait(shell.process_group(0).spawn().expect("start a shell"));

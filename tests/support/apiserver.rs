@@ -1,7 +1,7 @@
 //! An API server on its own, ours or upstream's, each in a scratch directory and gone with it.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use bowline_apiserver::kubeconfig::write_kubeconfig;
 use super::PATIENCE;
 use super::collector::Collector;
 use super::peers::peer;
+use super::ports::free_ports;
 
 /// Lines of a log that a failure shows.
 const LOG_LINES: usize = 30;
@@ -69,7 +70,7 @@ impl ApiServer {
 
     /// kubectl as a user of this server would run it, with a cache of its own.
     pub fn kubectl(&self) -> Command {
-        let mut command = Command::new(peer("KUBECTL", "kubectl"));
+        let mut command = Command::new(peer("kubectl"));
         command.env("KUBECONFIG", &self.kubeconfig).env("KUBECACHEDIR", self.scratch.path().join("cache"));
         command
     }
@@ -115,12 +116,6 @@ fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("bowline-api-").tempdir().expect("scratch directory")
 }
 
-/// Held until all are known, so that no two are the same.
-pub fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("its address").port())
-}
-
 fn logged(mut command: Command, scratch: &Path, name: &str) -> Child {
     let log = std::fs::File::create(scratch.join(format!("{name}.log"))).expect("log file");
     let errors = log.try_clone().expect("log file");
@@ -136,7 +131,7 @@ fn log(scratch: &Path, name: &str) -> String {
 
 fn etcd(scratch: &Path, client: u16, peers: u16) -> Command {
     let (client, peers) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peers}"));
-    let mut command = Command::new(peer("ETCD", "etcd"));
+    let mut command = Command::new(peer("etcd"));
     command.arg("--data-dir").arg(scratch.join("etcd"));
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
@@ -206,13 +201,13 @@ fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
         ("allow-privileged", "true".into()),
         ("endpoint-reconciler-type", "none".into()),
     ];
-    let mut command = Command::new(peer("KUBE_APISERVER", "kube-apiserver"));
+    let mut command = Command::new(peer("kube-apiserver"));
     command.args(flags.map(|(name, value)| format!("--{name}={value}")));
     command
 }
 
 fn controllers(kubeconfig: &Path) -> Command {
-    let mut command = Command::new(peer("KUBE_CONTROLLER_MANAGER", "kube-controller-manager"));
+    let mut command = Command::new(peer("kube-controller-manager"));
     command.arg("--kubeconfig").arg(kubeconfig).arg(format!("--controllers={CONTROLLERS}"));
     command.args(["--leader-elect=false", "--secure-port=0", "--concurrent-gc-syncs=2"]);
     command

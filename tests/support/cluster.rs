@@ -1,13 +1,13 @@
 //! The process under test: start, kill, start again on the same data.
 
-use std::net::TcpListener;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::ports::free_ports;
 use super::{PATIENCE, machine};
 
 /// One scratch installation; the process may come and go.
@@ -30,7 +30,7 @@ impl Cluster {
     /// Starts with extra environment, and once more without it if that kills it before it is ready.
     pub async fn start_with(environment: &[(&str, &str)]) -> Self {
         let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
-        let port = free_port();
+        let [port] = free_ports();
         let (started, crashed_at_start) = match launch(scratch.path(), port, environment).await {
             Some(started) => (started, false),
             None => (launch(scratch.path(), port, &[]).await.expect("a second start succeeds"), true),
@@ -40,7 +40,7 @@ impl Cluster {
 
     /// Whether the process has ended by itself; one that is dying closes its sockets a little earlier.
     pub async fn has_ended(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await.is_ok()
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.is_ok()
     }
 
     pub fn data_dir(&self) -> PathBuf {
@@ -67,7 +67,9 @@ impl Cluster {
 
     fn in_pool(&self, kind: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.data_dir().join("pool").join(kind));
-        entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+        // A name with a dot is no volume: the driver tries whether it can write there.
+        let is_volume = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        entries.into_iter().flatten().flatten().filter(is_volume).map(|entry| entry.path()).collect()
     }
 
     pub async fn client(&self) -> kube::Client {
@@ -113,10 +115,6 @@ impl Drop for Cluster {
         let _ = self.child.start_kill();
         machine::clean_below(self.scratch.path());
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
 /// Starts the process and waits until it says that it is ready.

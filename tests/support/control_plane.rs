@@ -11,6 +11,8 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::peers::peer;
+
 /// An API server with a kubeconfig for its administrator. Ends when it is dropped.
 pub struct ControlPlane {
     dir: tempfile::TempDir,
@@ -80,21 +82,4 @@ impl Drop for Upstream {
             );
         }
     }
-}
-
-/// `$KUBE_SCHEDULER` and the like, or the one that `make` built. Missing is a failure, never a skip.
-pub fn peer(name: &str) -> PathBuf {
-    let variable = name.to_uppercase().replace('-', "_");
-    if let Some(path) = std::env::var_os(&variable) {
-        return path.into();
-    }
-    let peers = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = std::fs::read_dir(peers).into_iter().flatten().flatten().map(|entry| entry.path());
-    let wanted = format!("{name}-v");
-    let named =
-        |path: &PathBuf| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&wanted));
-    built
-        .filter(named)
-        .max()
-        .unwrap_or_else(|| panic!("no {name}: run `make test`, which builds it, or set {variable}"))
 }

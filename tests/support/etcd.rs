@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-use super::apiserver::free_ports;
 use super::peers::peer;
+use super::ports::free_ports;
 
 const MEMBERS: usize = 3;
 /// Keeps a member and its folder for as long as its standard input is open: an end by any signal closes it, too. The
@@ -20,10 +20,16 @@ cat >/dev/null; kill -9 $member; wait $member; rm -rf "$folder"; rmdir "${folder
 /// Longest a member may take to say how it is.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// A leader that gets no processor for a while on a busy machine stays the leader, and no answer is lost with it.
+pub const CALM: u32 = 3_000;
+/// For those who kill the leader: a new one is found soon.
+pub const HASTY: u32 = 500;
+
 /// A cluster of three.
 pub struct Etcd {
     folder: PathBuf,
     members: [Member; MEMBERS],
+    election: u32,
 }
 
 struct Member {
@@ -35,17 +41,18 @@ struct Member {
 impl Etcd {
     /// One for all tests of a process that do it no harm.
     pub fn shared() -> &'static Self {
-        static SHARED: LazyLock<Etcd> = LazyLock::new(Etcd::start);
+        static SHARED: LazyLock<Etcd> = LazyLock::new(|| Etcd::start(CALM));
         &SHARED
     }
 
-    pub fn start() -> Self {
+    /// `election` is after how many milliseconds of silence the others choose a new leader.
+    pub fn start(election: u32) -> Self {
         let folder = tempfile::Builder::new().prefix("bowline-etcd-").tempdir().expect("scratch directory");
         let ports: [u16; 2 * MEMBERS] = free_ports();
         let member =
             |n: usize| Member { client: ports[n], peer: ports[MEMBERS + n], keeper: Mutex::default() };
         // Kept by the members: nothing of this process may be left to remove it.
-        let etcd = Self { folder: folder.keep(), members: [member(0), member(1), member(2)] };
+        let etcd = Self { folder: folder.keep(), members: [member(0), member(1), member(2)], election };
         (0..MEMBERS).for_each(|n| etcd.start_member(n));
         (0..MEMBERS).for_each(|n| etcd.wait_for(n, "/health", r#""health":"true""#));
         etcd
@@ -88,13 +95,15 @@ impl Etcd {
         std::fs::create_dir(&folder).expect("folder of a member");
         let log = std::fs::File::create(folder.join("log")).expect("log file");
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "sh"]).arg(&folder).arg(peer("ETCD", "etcd"));
+        command.args(["-c", KEEPER, "sh"]).arg(&folder).arg(peer("etcd"));
         command.args(["--name", &name, "--data-dir"]).arg(folder.join("data"));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
         command.args(["--initial-cluster", &all.collect::<Vec<_>>().join(",")]);
-        // A new leader is found soon, and what a killed process has written is still in the kernel.
-        command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--unsafe-no-fsync"]);
+        let (heartbeat, election) = ((self.election / 10).to_string(), self.election.to_string());
+        command.args(["--heartbeat-interval", &heartbeat, "--election-timeout", &election]);
+        // What a killed process has written is still in the kernel.
+        command.arg("--unsafe-no-fsync");
         command.args(["--log-level", "warn"]);
         // A group of its own: who interrupts the tests does not interrupt what cleans up after them.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);

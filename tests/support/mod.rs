@@ -12,6 +12,7 @@ pub mod ginkgo;
 pub mod machine;
 pub mod objects;
 pub mod peers;
+pub mod ports;
 pub mod store;
 
 pub use cluster::Cluster;

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-/// `$variable`, or what `make` built under this name and its version. Missing is a failure, never a skip.
-pub fn peer(variable: &str, name: &str) -> PathBuf {
-    if let Some(path) = std::env::var_os(variable) {
+/// `$KUBE_SCHEDULER` for `kube-scheduler` and the like, or what `make` built under this name and its version. Missing is
+/// a failure, never a skip.
+pub fn peer(name: &str) -> PathBuf {
+    let variable = name.to_uppercase().replace('-', "_");
+    if let Some(path) = std::env::var_os(&variable) {
         return path.into();
     }
     let peers = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));

@@ -44,7 +44,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), serves).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), serves).await.unwrap();
         let subject = Subject::meet(&host, &socket, Some("ours"), None).await.unwrap();
         Self { host, scratch, dir, subject, stop, serving }
     }

@@ -185,6 +185,10 @@ impl Server {
         if !registry.has_group_version(&resource.group, &resource.version) {
             return discovery::missing(&registry, &Path::Resource(resource));
         }
+        // Who asks there was let in because they may watch: nothing else is to be had.
+        if resource.watch && head.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
         let (resource, query) = legacy_watch(resource, head.uri.query().unwrap_or_default());

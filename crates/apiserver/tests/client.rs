@@ -129,5 +129,5 @@ async fn tls_and_kubeconfig() {
 
     shutdown.cancel();
     while watching.next().await.is_some_and(|event| event.is_ok()) {}
-    tokio::time::timeout(std::time::Duration::from_secs(10), serving).await.unwrap().unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(60), serving).await.unwrap().unwrap();
 }

@@ -125,24 +125,14 @@ async fn changes() {
     replay(&server, include_str!("custom/changes.json")).await;
 }
 
-/// `$SNAPSHOT_CRDS`, or what `make` takes out of upstream's module. Missing is a failure, never a skip.
-fn snapshot_definitions() -> PathBuf {
-    if let Some(path) = std::env::var_os("SNAPSHOT_CRDS") {
-        return path.into();
-    }
-    let peers = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let found = peers.into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = found.filter(|path| path.to_string_lossy().contains("snapshot-crds-")).max();
-    found.unwrap_or_else(|| panic!("no definitions of snapshots: run `make peers`, or set SNAPSHOT_CRDS"))
-}
-
 /// Upstream's definitions, unchanged and by plain kubectl; then their objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshots() {
     let server = common::server(Store::memory()).await;
     let dir = tempfile::tempdir().unwrap();
     let (kubectl, shutdown) = serve(server.clone(), dir.path(), "").await;
-    let files = std::fs::read_dir(snapshot_definitions()).unwrap().map(|file| file.unwrap().path());
+    let files =
+        std::fs::read_dir(common::peers::peer("snapshot-crds")).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.to_string_lossy().contains("_volume")).collect();
     files.sort();
     assert_eq!(files.len(), 6, "{files:?}");

@@ -20,7 +20,7 @@ use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn configmaps(store: Store) -> Api<ConfigMap> {
     Api::default_namespaced(Client::new(common::server(store).await, "default"))

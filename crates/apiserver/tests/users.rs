@@ -63,7 +63,7 @@ impl Cluster {
 
     /// Whether it succeeded, and all it said.
     async fn kubectl(&self, kubeconfig: &Path, arguments: &str) -> (bool, String) {
-        let mut command = Command::new(common::kubectl::program());
+        let mut command = Command::new(common::peers::peer("kubectl"));
         command.env("KUBECONFIG", kubeconfig).arg("--cache-dir").arg(self.dir.path().join("cache"));
         command.args(arguments.split_whitespace()).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.unwrap();

@@ -76,8 +76,10 @@ func TestLeaderElection(t *testing.T) {
 	ballot := &ballot{t: t}
 	stopFirst := candidate(ctx, t, client, namespace, "first", true, ballot)
 	eventually(ctx, t, "a first leader", func() bool { return ballot.leader() == "first" })
-	stopSecond := candidate(ctx, t, client, namespace, "second", false, ballot)
+	// client-go gives the lease back before it says that it no longer leads.
 	stopFirst()
+	eventually(ctx, t, "the lease given back", func() bool { return ballot.leader() == "" })
+	stopSecond := candidate(ctx, t, client, namespace, "second", false, ballot)
 	eventually(ctx, t, "the lease handed over", func() bool { return ballot.leader() == "second" })
 	candidate(ctx, t, client, namespace, "third", false, ballot)
 	stopSecond()

@@ -81,7 +81,7 @@ func TestWatchList(t *testing.T) {
 	expect(watch.Added, "a")
 	last := expect(watch.Added, "b")
 	end := expect(watch.Bookmark, "")
-	if end.Annotations[metav1.InitialEventsAnnotationKey] != "true" || end.ResourceVersion < last.ResourceVersion {
+	if end.Annotations[metav1.InitialEventsAnnotationKey] != "true" || number(t, end.ResourceVersion) < number(t, last.ResourceVersion) {
 		t.Fatalf("the end of the list: %+v", end)
 	}
 	must(t, api.Delete(ctx, "a", metav1.DeleteOptions{}))

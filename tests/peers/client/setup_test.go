@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 // Longest wait for anything: generous for a loaded machine, never used up on a good run.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // config is a fresh copy, so that a test may change it. The limits of client-go would only slow the tests down.
 func config(t *testing.T) *rest.Config {
@@ -61,6 +62,14 @@ func begin(t *testing.T) (context.Context, *kubernetes.Clientset, string) {
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	must(t, err)
 	return ctx, client, namespace
+}
+
+// number is a version as the server that gave it counts.
+func number(t *testing.T, version string) uint64 {
+	t.Helper()
+	number, err := strconv.ParseUint(version, 10, 64)
+	must(t, err)
+	return number
 }
 
 func must(t *testing.T, err error) {

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::user::User;
+use crate::http::path::{OF_NAMESPACES, plain};
 use crate::http::query::{Query, decoded};
 use crate::status::{Resource, Status};
 
@@ -34,16 +35,14 @@ pub struct ResourceAttributes {
     pub fields: Vec<(String, String)>,
 }
 
-/// Subresources of a namespace; any other third segment is a resource inside it.
-const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 /// Before the resource in a path, from the days when watches had paths of their own.
 const VERBS_IN_PATHS: [&str; 2] = ["proxy", "watch"];
 
 impl Attributes {
     /// Reads a path as upstream's authorizers do, whether or not anything is served there.
     pub fn of(method: &Method, path: &str, query: &str) -> Self {
-        let segments: Vec<String> = path.trim_matches('/').split('/').map(decoded).collect();
-        let all: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let whole = plain(path);
+        let all: Vec<&str> = whole.split('/').collect();
         let (group, version, rest) = match all[..] {
             ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),
             ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest),

@@ -36,17 +36,21 @@ pub enum Path {
 }
 
 /// Subresources of a namespace; any other third segment is a resource inside it.
-const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+pub const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+/// A path as it is divided into its parts: decoded first, because a slash is one however it is spelled. Whoever asks
+/// what a path means has to begin here: one who may read `/api/*` must not get at `/api%2Fv1/secrets`.
+pub fn plain(path: &str) -> String {
+    decoded(path).trim_matches('/').to_owned()
+}
 
 pub fn parse(path: &str) -> Path {
-    let trimmed = path.trim_matches('/');
     if path.starts_with("//") {
         return Path::Other(path.to_owned());
     }
-    // A slash is one however it is spelled.
-    let whole = decoded(trimmed);
+    let whole = plain(path);
     let all: Vec<&str> = whole.split('/').collect();
-    let other = || Path::Other(trimmed.to_owned());
+    let other = || Path::Other(path.trim_matches('/').to_owned());
     match all[..] {
         ["api"] => Path::CoreVersions,
         ["apis"] => Path::Groups,
@@ -64,13 +68,15 @@ pub fn parse(path: &str) -> Path {
 fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
     let (watch, rest) = match rest {
         ["watch", watched @ ..] if !watched.is_empty() => (true, watched),
+        // The gate takes this for a verb. Nothing is served there.
+        ["proxy", _, ..] => return None,
         _ => (false, rest),
     };
     let (namespace, rest) = match rest {
         // Upstream reads an empty namespace as all of them.
         ["namespaces", "", inside @ ..] if !inside.is_empty() => (None, inside),
         ["namespaces", _] => (None, rest),
-        ["namespaces", _, sub] if group.is_empty() && OF_NAMESPACES.contains(sub) => (None, rest),
+        ["namespaces", _, sub, ..] if OF_NAMESPACES.contains(sub) => (None, rest),
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
         _ => (None, rest),
     };
@@ -131,6 +137,9 @@ mod tests {
             ("/api/v1/pods/", r("", None, "pods")),
             ("//api/v1/pods", Path::Other("//api/v1/pods".into())),
             ("/api/v1/watch", r("", None, "watch")),
+            ("/api%2Fv1/pods", r("", None, "pods")),
+            ("/api/v1/pods%2F", r("", None, "pods")),
+            ("/api/v1/namespaces/a/pods/b%2fexec", r("", Some("a"), "pods/b/exec")),
             ("/version", Path::Other("version".into())),
             ("/", Path::Other("".into())),
             ("/api/v1/a/b/c/d", Path::Other("api/v1/a/b/c/d".into())),

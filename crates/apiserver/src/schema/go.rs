@@ -1,17 +1,17 @@
 //! Writes values as Go writes upstream's own types when it complains about them: fields by their names in Go, in the
 //! order of the type, empty ones included.
-//!
-//! Upstream keeps pods and templates in types that differ from what clients see; of those this is only the gist.
 
 use serde_json::Value;
 
-use super::{API, Field, Schema, Shape, TypeId};
+use super::{API, Field, Schema, Shape, TypeId, internal};
+
+pub type Fields = Vec<(String, Tree)>;
 
 /// A value whose fields have an order.
-enum Tree {
+pub enum Tree {
     Leaf(String),
     List(Vec<Tree>),
-    Fields(Vec<(String, Tree)>),
+    Fields(Fields),
 }
 
 pub fn compact(schema: &Schema, id: TypeId, value: &Value) -> String {
@@ -27,25 +27,29 @@ pub fn lines(schema: &Schema, id: TypeId, value: &Value) -> Vec<String> {
 }
 
 fn message(schema: &Schema, id: TypeId, value: &Value) -> Tree {
-    let mut fields = Vec::new();
-    collect(schema, id, value, &mut fields);
-    Tree::Fields(fields)
+    Tree::Fields(fields(schema, id, value))
 }
 
-fn collect(schema: &Schema, id: TypeId, value: &Value, out: &mut Vec<(String, Tree)>) {
+fn fields(schema: &Schema, id: TypeId, value: &Value) -> Fields {
+    let mut out = Vec::new();
     let of = schema.of(id);
     // Types that all versions share are written as clients see them.
     let shared = !of.name.starts_with(API);
     for field in &of.fields {
         let found = &value[&*field.name];
         match &field.shape {
-            Shape::Message(inner) if field.inline => collect(schema, *inner, value, out),
-            Shape::Message(inner) if &*field.name == "metadata" => collect(schema, *inner, found, out),
+            Shape::Message(inner) if field.inline => out.extend(fields(schema, *inner, value)),
+            Shape::Message(inner) if &*field.name == "metadata" => out.extend(fields(schema, *inner, found)),
             _ if shared && found.is_null() => {}
             _ if shared => out.push((field.name.to_string(), tree(schema, field, found))),
+            shape if internal::is_always_there(&of.name, &field.title) => {
+                out.push((field.title.to_string(), shaped(schema, shape, found)));
+            }
             _ => out.push((field.title.to_string(), tree(schema, field, found))),
         }
     }
+    internal::arrange(&of.name, &mut out);
+    out
 }
 
 fn tree(schema: &Schema, field: &Field, value: &Value) -> Tree {

@@ -3,6 +3,7 @@
 
 mod accept;
 mod go;
+mod internal;
 mod load;
 mod render;
 #[cfg(test)]

@@ -11,16 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-/// `$KUBECTL`, or the one that `make` builds. Missing is a failure, never a skip.
-pub fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECTL") {
-        return path.into();
-    }
-    let peers = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers"));
-    let built = peers.into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = built.filter(|path| path.to_string_lossy().contains("kubectl-")).max();
-    found.unwrap_or_else(|| panic!("no kubectl: run `make test`, which builds one, or set KUBECTL"))
-}
+use super::peers::peer;
 
 /// A client of one server.
 pub struct Kubectl {
@@ -32,7 +23,7 @@ pub struct Kubectl {
 
 impl Kubectl {
     pub fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(peer("kubectl"));
         command.env("KUBECONFIG", &self.kubeconfig).arg("--cache-dir").arg(&self.cache);
         command.args(arguments.split_whitespace()).kill_on_drop(true);
         command

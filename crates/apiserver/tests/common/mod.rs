@@ -3,6 +3,8 @@
 #![allow(dead_code, clippy::panic, reason = "each test binary uses its own part and fails by panicking")]
 
 pub mod kubectl;
+#[path = "../../../../tests/support/peers.rs"]
+pub mod peers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

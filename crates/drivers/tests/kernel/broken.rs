@@ -2,6 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use tonic::Code;
 
@@ -66,6 +68,17 @@ fn device_of(image: &Path) -> String {
     attached.trim().to_owned()
 }
 
+/// Another test may have got the number meanwhile, and gives it back.
+async fn attach_as(device: &str, image: &Path) {
+    for _ in 0..1200 {
+        if Command::new("losetup").arg(device).arg(image).status().unwrap().success() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{device} stays another's");
+}
+
 /// Goal: after a reboot, records say "staged" and nothing is; the device's number may have become another's, and
 /// another's mount may stand at the path.
 #[tokio::test]
@@ -81,11 +94,11 @@ async fn after_a_reboot_with_reused_names() {
     running.await.unwrap();
     tool("umount", &[&text(&volume.target)]);
     tool("umount", &[&text(&volume.staging)]);
-    tool("losetup", &["-d", &device]);
     let other = scratch.path("other.img");
     OpenOptions::new().write(true).create_new(true).open(&other).and_then(|f| f.set_len(8 << 20)).unwrap();
     tool("mkfs.ext4", &["-q", &text(&other)]);
-    tool("losetup", &[&device, &text(&other)]);
+    tool("losetup", &["-d", &device]);
+    attach_as(&device, &other).await;
     tool("mount", &[&device, &text(&volume.staging)]);
 
     let (_running, stop) = serve(&scratch).await;

@@ -93,7 +93,7 @@ impl Process {
 
     pub fn is_dead(&mut self) -> bool {
         // The connection may break a moment before the process can be waited for.
-        (0..100).any(|_| {
+        (0..60_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             self.0.try_wait().unwrap().is_some()
         })

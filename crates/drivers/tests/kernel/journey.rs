@@ -120,7 +120,7 @@ pub async fn serve_in(scratch: &Scratch, dialect: Dialect) -> (JoinHandle<()>, C
 }
 
 pub async fn wait_for(socket: &Path) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if UnixStream::connect(socket).await.is_ok() {
             return;
         }

@@ -27,7 +27,7 @@ fn allocated(scratch: &Scratch) -> u64 {
 }
 
 async fn wait_until(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         if done() {
             return;
         }

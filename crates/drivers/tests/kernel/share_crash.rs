@@ -65,7 +65,7 @@ async fn perform(caller: &Caller, step: Step) -> Answer {
 
 /// The new process may be about to finish a deletion itself, and says so until it is done.
 async fn repeat(caller: &Caller, step: Step) -> Answer {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         match perform(caller, step).await {
             Err(status) if status.code() == Code::Aborted => {}
             answer => return answer,

@@ -1,6 +1,7 @@
 //! Data in snapshots, in what is made from them, and in clones, while workloads write on.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use tonic::Code;
 
@@ -137,6 +138,11 @@ async fn a_device_on_a_pool_that_copies() {
     let volume = Volume::new(&scratch, "v", "").of_bytes();
     volume.create().await.unwrap();
     volume.up().await.unwrap();
+    // Enough that the copy takes longer than the writer waits for a processor.
+    let device = fs::OpenOptions::new().write(true).open(&volume.target).unwrap();
+    device.write_all_at(&vec![0; 40 << 20], 20 << 20).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
     let writer = Writer::start(blocks(&volume.target));
     writer.gets_on(20).await;
     let refused = volume.snapshot("s").await.unwrap_err();

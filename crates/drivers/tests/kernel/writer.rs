@@ -20,7 +20,7 @@ const BLOCK: usize = 4096;
 /// Flag of open(2): a write returns when it is on disk.
 const O_SYNC: i32 = 0o4_010_000;
 /// Longest wait for the writer to get on.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Writer {
     stop: Arc<AtomicBool>,
@@ -52,6 +52,8 @@ impl Writer {
         let (goal, begin) = (self.done() + more, Instant::now());
         while self.done() < goal {
             assert!(begin.elapsed() < PATIENCE, "the workload hangs at {}", self.done());
+            let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+            assert!(!ended, "the workload failed at {}", self.done());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.done()

@@ -11,6 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::logs::{Lines, Log};
 use super::shim::Message;
 
+const STDOUT: usize = 0;
+const STDERR: usize = 1;
+
 /// As much as a pipe holds.
 const CHUNK: usize = 64 << 10;
 
@@ -92,18 +95,25 @@ impl Attendant {
     }
 
     fn write_down(&mut self, mut stdout: bool, stderr: bool) -> io::Result<()> {
-        if stderr && !stdout {
-            // What was written to standard output before this shall stand before it.
+        let mut errors = Vec::new();
+        if stderr {
+            errors = self.take(STDERR)?;
+            // What was written to standard output before this shall stand before it: so it is looked for afterwards.
             [_, stdout, _] = self.wait(Some(&AT_ONCE))?;
         }
-        let mut buffer = vec![0; CHUNK];
-        for ((ear, lines), ready) in self.outputs.iter_mut().zip([stdout, stderr]) {
-            if ready {
-                let entries = lines.take(ear.hear(&mut buffer)?, Timestamp::now());
-                self.log.write(&entries);
-            }
+        if stdout {
+            let entries = self.take(STDOUT)?;
+            self.log.write(&entries);
         }
+        self.log.write(&errors);
         Ok(())
+    }
+
+    /// What a pipe holds, as entries of the log.
+    fn take(&mut self, output: usize) -> io::Result<Vec<u8>> {
+        let (ear, lines) = &mut self.outputs[output];
+        let mut buffer = vec![0; CHUNK];
+        Ok(lines.take(ear.hear(&mut buffer)?, Timestamp::now()))
     }
 
     /// Which of init, standard output and standard error have something, or have ended.

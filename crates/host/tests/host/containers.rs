@@ -15,7 +15,7 @@ fn binding(source: impl AsRef<Path>, target: &str, read_only: bool) -> Binding {
 }
 
 async fn wait(world: &World, id: &str) -> Exit {
-    timeout(Duration::from_secs(20), world.host.containers.wait(id)).await.unwrap().unwrap()
+    timeout(Duration::from_secs(60), world.host.containers.wait(id)).await.unwrap().unwrap()
 }
 
 async fn until_logged(world: &World, spec: &ContainerSpec, text: &str) {
@@ -24,7 +24,7 @@ async fn until_logged(world: &World, spec: &ContainerSpec, text: &str) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(20), logged).await.unwrap();
+    timeout(Duration::from_secs(60), logged).await.unwrap();
 }
 
 /// Runs a container to its end; returns how it ended and what it said.
@@ -109,15 +109,12 @@ async fn the_world_inside() {
     spec.working_dir = Some("/no/such/place/on/the/host".into());
     let (exit, log) = run(&world, &spec).await;
     assert_eq!(exit.code, 0, "{log}");
-    // Two pipes: the order within each is kept, not that of one among the other.
-    let (log, errors) = (log.replacen("err\n", "", 1), log.matches("err\n").count());
-    assert_eq!(errors, 1, "{log}");
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let place = "/no/such/place/on/the/host";
     assert!(log.contains(&format!("pid 2 host pod-0 cwd {place} a=b c path={path} left=\n")), "{log}");
     assert!(log.contains("root 1\ntmp 0\nsys 2\n4\n") || log.contains("root 1\ntmp 0\nsys 1\n4\n"), "{log}");
     assert!(!log.contains("mount 0"), "a container may not mount: {log}");
-    assert!(log.ends_with("\n0\n"), "nothing of the starter's environment shows: {log}");
+    assert!(log.ends_with("\n0\nerr\n"), "nothing of the starter's environment shows: {log}");
     let processes: u32 = log.lines().nth(5).unwrap().parse().unwrap();
     assert!(processes <= 6, "only its own processes show: {log}");
     assert!(!Path::new("/no").exists(), "nothing was made on the host");

@@ -10,7 +10,7 @@ use crate::world::{World, errno};
 
 /// Long enough for a write that is not held back.
 const HELD_BACK: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn writes_wait_until_thawed() {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::world::World;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn growth_and_replacement_are_news() {

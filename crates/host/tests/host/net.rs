@@ -94,7 +94,7 @@ async fn stale_and_live(host: &Host, dir: &Path) {
 }
 
 async fn next(events: &mut Receiver<DirEvent>) -> DirEvent {
-    timeout(Duration::from_secs(10), events.recv()).await.unwrap().unwrap()
+    timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap()
 }
 
 async fn watch(host: &Host, dir: &Path) {

@@ -1,8 +1,10 @@
 //! Paths as authorizers read them.
 
 use http::Method;
+use proptest::prelude::*;
 
 use crate::auth::attributes::{Attributes, ResourceAttributes};
+use crate::http::path::{self, Path};
 
 /// verb, group/version, namespace, resource/subresource, name, fields
 fn shown(asked: &Attributes) -> String {
@@ -57,6 +59,13 @@ fn requests() {
         (&delete, "/api/v1/nodes/n", "", "delete||v1||nodes||n|"),
         (&get, "/api/v1/watch/namespaces/a/pods", "", "watch||v1|a|pods|||"),
         (&get, "/api/v1/persistentvolumes/b%20c", "", "get||v1||persistentvolumes||b c|"),
+        (&get, "/api%2Fv1/secrets", "", "list||v1||secrets|||"),
+        (
+            &post,
+            "/api/v1/namespaces/a/serviceaccounts/b%2Ftoken",
+            "",
+            "create||v1|a|serviceaccounts|token|b|",
+        ),
         (
             &get,
             "/api/v1/namespaces/a/secrets",
@@ -75,4 +84,40 @@ fn requests() {
     for (method, path, query, want) in table {
         assert_eq!(shown(&Attributes::of(method, path, query)), want, "{method} {path}?{query}");
     }
+}
+
+/// What the gate lets pass is what is then served.
+#[test]
+fn the_gate_and_the_dispatcher_read_a_path_the_same() {
+    const PARTS: [&str; 14] = [
+        "api",
+        "apis",
+        "v1",
+        "g",
+        "namespaces",
+        "pods",
+        "a",
+        "status",
+        "exec",
+        "watch",
+        "proxy",
+        "",
+        "%2F",
+        "b%2Fc",
+    ];
+    let paths = proptest::collection::vec(proptest::sample::select(&PARTS[..]), 0..9);
+    proptest!(|(begin in proptest::sample::select(&["/api/v1/", "/apis/g/v1/", "/api%2fv1%2f", "/", "//"][..]), parts in paths)| {
+        let path = format!("{begin}{}", parts.join("/"));
+        let Path::Resource(served) = path::parse(&path) else { return Ok(()) };
+        let Attributes::Resource(asked) = Attributes::of(&Method::POST, &path, "") else {
+            return Err(TestCaseError::fail(format!("{path} is served and was asked for as no resource")));
+        };
+        let same = (asked.group, asked.version, asked.resource, asked.name, asked.subresource);
+        let name = served.name.unwrap_or_default();
+        prop_assert_eq!(same, (served.group, served.version, served.plural.clone(), name, served.subresource.unwrap_or_default()));
+        prop_assert_eq!(asked.verb == "watch", served.watch);
+        if served.plural != "namespaces" {
+            prop_assert_eq!(asked.namespace, served.namespace.unwrap_or_default());
+        }
+    });
 }

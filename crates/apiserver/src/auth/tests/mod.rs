@@ -8,6 +8,7 @@ mod nodes;
 mod restriction;
 mod roles;
 mod rules;
+mod spelling;
 mod who;
 
 use bytes::Bytes;

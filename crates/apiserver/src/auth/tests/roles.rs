@@ -192,7 +192,7 @@ async fn aggregated_roles_follow_their_parts() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), added).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(60), added).await.unwrap();
     let gone = format!("{RBAC}/clusterroles/widgets");
     done(send(&server, &masters(), Method::DELETE, &gone, None).await);
     let removed = async {
@@ -200,7 +200,7 @@ async fn aggregated_roles_follow_their_parts() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), removed).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(60), removed).await.unwrap();
     stop.cancel();
     following.await.unwrap();
 }

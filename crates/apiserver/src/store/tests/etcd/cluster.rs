@@ -1,6 +1,5 @@
 //! Starts and kills members.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::ports::free_ports;
 use super::*;
 use crate::store::etcd::{client::Client, layout::Layout};
 
@@ -34,17 +34,15 @@ struct Member {
 /// One cluster of three for all tests that do it no harm.
 pub fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
-    SHARED.get_or_init(|| Cluster::start(3, &[]))
+    // A leader that gets no processor for a while stays the leader, and no answer is lost with it.
+    let calm = ["--heartbeat-interval", "300", "--election-timeout", "3000"];
+    SHARED.get_or_init(|| Cluster::start(3, &calm))
 }
 
 fn program() -> PathBuf {
     let path = std::env::var_os("ETCD")
         .expect("ETCD names the etcd to test with; `make test` builds it and sets it");
     path.into()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Random enough to tell two servers apart.
@@ -69,11 +67,9 @@ impl Cluster {
     }
 
     pub fn start_on(scheme: &'static str, size: usize, extra: &[&str]) -> Self {
-        let member = |n| Member {
-            name: format!("m{n}"),
-            client: free_port(),
-            peer: free_port(),
-            process: Mutex::default(),
+        let member = |n| {
+            let [client, peer] = free_ports();
+            Member { name: format!("m{n}"), client, peer, process: Mutex::default() }
         };
         let cluster = Self {
             dir: tempfile::tempdir().unwrap(),

@@ -4,6 +4,8 @@ pub mod cluster;
 mod failures;
 mod leases;
 mod losses;
+#[path = "../../../../../../tests/support/ports.rs"]
+mod ports;
 mod proxy;
 mod revisions;
 mod several;
