@@ -2,12 +2,12 @@
 
 mod erased;
 mod info;
+pub mod version_order;
 mod view;
 
 use std::sync::Arc;
 
 use crate::admission::Admission;
-use crate::custom::version_order;
 use crate::kinds::Rules;
 
 pub use erased::{Decoded, Kind, Part, Prepared};

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
-use crate::custom;
+use crate::custom::{self, Writing};
 use crate::discovery;
 use crate::exchange::Exchange;
 use crate::http::accept::{self, MediaType, Offer, Wanted};
@@ -29,10 +29,10 @@ use crate::metadata;
 use crate::output;
 use crate::protobuf;
 use crate::proxy::{self, Connection, NodeProxy};
-use crate::registry::Registry;
+use crate::registry::{Kind, Registry};
 use crate::status::Status;
 use crate::store::Store;
-use crate::verbs::{self, Call};
+use crate::verbs::{self, Call, Reply};
 
 /// Namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -197,9 +197,7 @@ impl Server {
         let body = body::read(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
         let (resource, query) = legacy_watch(resource, head.uri.query().unwrap_or_default());
-        let kind = registry
-            .kind(&resource.group, &resource.version, &resource.plural)
-            .ok_or_else(Status::no_such_resource)?;
+        let (kind, writing) = self.kind(&resource, &head.method).await?;
         let info = kind.info();
         let offer = match protobuf::knows(&info.api_version, &info.kind) {
             false => Offer::Custom,
@@ -232,12 +230,46 @@ impl Server {
             return Err(accept::stream_refusal());
         }
         let include = call.query.get("includeObject").to_owned();
-        let mut reply = verbs::run(&self.core, &head.method, call).await?;
+        let mut reply = match writing {
+            None => verbs::run(&self.core, &head.method, call).await?,
+            Some(writing) => self.write_custom(head.method.clone(), call, writing).await?,
+        };
         reply.warnings.extend(kind.custom().and_then(|custom| custom.deprecation.clone()));
         if *info.table == *custom::TABLE && head.method != Method::GET {
             self.follow_once().await;
         }
         Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
+    }
+
+    /// The kind of a request whose body is there: kinds may have come and gone while it was on its way. One that a
+    /// client defined comes with the right to write its objects.
+    async fn kind(
+        &self,
+        resource: &ResourcePath,
+        method: &Method,
+    ) -> Result<(Arc<dyn Kind>, Option<Writing>), Status> {
+        let find = || {
+            let registry = self.core.registry();
+            let kind = registry.kind(&resource.group, &resource.version, &resource.plural).cloned();
+            kind.ok_or_else(Status::no_such_resource)
+        };
+        let kind = find()?;
+        if *method == Method::GET || kind.custom().is_none() {
+            return Ok((kind, None));
+        }
+        let writing = self.core.definitions.writing().await;
+        Ok((find()?, Some(writing)))
+    }
+
+    /// A write that was begun is not left half-way by a client that goes away: its definition waits for its end.
+    async fn write_custom(&self, method: Method, call: Call, writing: Writing) -> Result<Reply, Status> {
+        let core = self.core.clone();
+        let run = async move {
+            let reply = verbs::run(&core, &method, call).await;
+            drop(writing);
+            reply
+        };
+        tokio::spawn(run).await.map_err(Status::internal)?
     }
 }
 

@@ -118,6 +118,13 @@ async fn objects() {
     replay(&server, include_str!("custom/things.json")).await;
 }
 
+/// Nulls where Go has none, types that do not fit, the scale of objects, and what is warned of once only.
+#[tokio::test]
+async fn changes() {
+    let server = common::server(Store::memory()).await;
+    replay(&server, include_str!("custom/changes.json")).await;
+}
+
 /// Upstream's definitions, unchanged and by plain kubectl; then their objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshots() {

@@ -11,15 +11,17 @@ use std::time::Duration;
 use bowline_api::keys::CUSTOM_RESOURCE_CLEANUP;
 use futures::future::select_all;
 use serde_json::Value;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::definition::{Definition, Names, Spec, TABLE, status};
+use super::definition::{Definition, TABLE, status};
 use super::kind::Kinds;
+use super::parsed::Parsed;
 use crate::core::Core;
 use crate::metadata;
 use crate::registry::Registry;
-use crate::status::Status;
+use crate::status::{Resource, Status};
 use crate::store::{Change, Expect, Stored, Write, WriteError};
 use crate::verbs;
 
@@ -32,15 +34,17 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct Definitions {
     base: Registry,
     /// Names are given out one definition at a time.
-    turn: tokio::sync::Mutex<()>,
+    turn: tokio::sync::Mutex<Parsed>,
     built: Mutex<BTreeMap<String, Built>>,
+    /// Writes of custom resources that are under way, each by a kind that was served when it began.
+    writes: Arc<RwLock<()>>,
 }
 
+/// As long as this is held, the definition of no kind that was served when it was taken goes on to its end.
+pub type Writing = OwnedRwLockReadGuard<()>;
+
 struct Built {
-    uid: String,
-    spec: Spec,
-    names: Names,
-    terminating: bool,
+    definition: Arc<Definition>,
     kinds: Kinds,
     /// Ends the watches of its kinds.
     gone: CancellationToken,
@@ -48,22 +52,30 @@ struct Built {
 
 impl Definitions {
     pub fn new(base: Registry) -> Self {
-        Self { base, turn: tokio::sync::Mutex::default(), built: Mutex::default() }
+        Self { base, turn: Default::default(), built: Mutex::default(), writes: Arc::default() }
+    }
+
+    /// To be taken before the kind is looked up, and held until its object is stored or refused.
+    pub async fn writing(&self) -> Writing {
+        self.writes.clone().read_owned().await
+    }
+
+    /// Returns once all writes are over that may be by kinds that are not served any more.
+    async fn settle_writes(&self) {
+        drop(self.writes.write().await);
     }
 
     /// The kinds of this build and of these definitions. Kinds that did not change are the same as before; watches of
     /// those that did end.
-    fn registry(&self, definitions: &[Definition]) -> Registry {
+    fn registry<'a>(&self, definitions: impl Iterator<Item = &'a Arc<Definition>>) -> Registry {
         let mut registry = self.base.clone();
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *built);
-        for definition in definitions.iter().filter(|definition| self.is_served(definition)) {
+        for definition in definitions.filter(|definition| self.is_served(definition)) {
             let name = definition.metadata.name.clone();
             let now = match before.remove(&name) {
-                Some(old)
-                    if old.is_of(definition) && old.terminating == definition.is(status::TERMINATING) =>
-                {
-                    old
+                Some(old) if old.is_of(definition) && old.ends_like(definition) => {
+                    Built { definition: definition.clone(), ..old }
                 }
                 // Watches go on and see its objects go.
                 Some(old) if old.is_of(definition) => Built::of(definition, old.gone),
@@ -89,50 +101,54 @@ impl Definitions {
 
     /// A kind of this build stays what it is, whatever somebody defines under its name.
     fn overlaps(&self, definition: &Definition) -> bool {
-        let table = definition.table();
-        self.base.kinds().any(|kind| *kind.info().table == *table)
+        let Definition { spec, .. } = definition;
+        let resource = Resource { group: &spec.group, plural: &spec.names.plural };
+        self.base.kinds().any(|kind| kind.info().resource() == resource)
     }
 }
 
 impl Built {
-    fn of(definition: &Definition, gone: CancellationToken) -> Self {
-        Self {
-            uid: definition.metadata.uid.clone(),
-            spec: definition.spec.clone(),
-            names: definition.status.accepted_names.clone(),
-            terminating: definition.is(status::TERMINATING),
-            kinds: Kinds::of(definition, &gone),
-            gone,
-        }
+    fn of(definition: &Arc<Definition>, gone: CancellationToken) -> Self {
+        Self { definition: definition.clone(), kinds: Kinds::of(definition, &gone), gone }
     }
 
-    fn is_of(&self, definition: &Definition) -> bool {
-        self.uid == definition.metadata.uid
-            && self.names == definition.status.accepted_names
-            && self.spec == definition.spec
+    fn is_of(&self, definition: &Arc<Definition>) -> bool {
+        let (old, new) = (&self.definition, definition);
+        // Schemas are large: most definitions are those of the last time.
+        Arc::ptr_eq(old, new)
+            || (old.metadata.uid == new.metadata.uid
+                && old.status.accepted_names == new.status.accepted_names
+                && old.spec == new.spec)
+    }
+
+    fn ends_like(&self, definition: &Definition) -> bool {
+        self.definition.is(status::TERMINATING) == definition.is(status::TERMINATING)
     }
 }
 
 /// One definition as it is stored, and as it should be.
 struct Entry {
     stored: Arc<Stored>,
-    object: Value,
-    definition: Definition,
+    /// What it should be, if that is something else.
+    wanted: Option<Value>,
+    definition: Arc<Definition>,
 }
 
 /// Does all that the stored definitions ask for. Returns where objects are left that somebody holds.
 pub async fn catch_up(core: &Core) -> Result<Vec<Arc<str>>, Status> {
-    let _turn = core.definitions.turn.lock().await;
+    let mut parsed = core.definitions.turn.lock().await;
     for _ in 0..ATTEMPTS_MAX {
-        let entries = settled(core)?;
+        let entries = settled(core, &mut parsed)?;
         // Served first and announced second: whoever hears of a kind can use it.
-        let definitions: Vec<Definition> = entries.iter().map(|entry| entry.definition.clone()).collect();
-        core.set_registry(core.definitions.registry(&definitions));
+        let definitions = entries.iter().map(|entry| &entry.definition);
+        core.set_registry(core.definitions.registry(definitions));
+        // Objects of a kind that goes are counted when no more can come.
+        core.definitions.settle_writes().await;
         let mut changed = false;
         let mut held = Vec::new();
         for entry in entries {
-            if entry.object != entry.stored.value() {
-                put(core, &entry.stored, entry.object).await?;
+            if let Some(wanted) = entry.wanted {
+                put(core, &entry.stored, wanted).await?;
                 changed = true;
             } else if is_ending(&entry.definition) {
                 match clean(core, &entry).await? {
@@ -149,22 +165,19 @@ pub async fn catch_up(core: &Core) -> Result<Vec<Arc<str>>, Status> {
 }
 
 /// All definitions with the status each should have, the oldest write first.
-fn settled(core: &Core) -> Result<Vec<Entry>, Status> {
+fn settled(core: &Core, parsed: &mut Parsed) -> Result<Vec<Entry>, Status> {
     let page = core.store.page(TABLE, None, None, None, usize::MAX).map_err(Status::internal)?;
     let mut stored = page.objects;
     stored.sort_by_key(|object| object.version);
-    let parse = |object: &Arc<Stored>| {
-        let value = object.value();
-        Definition::parse(&value).map(|definition| (object.clone(), value, definition))
-    };
-    let all: Vec<(Arc<Stored>, Value, Definition)> = stored.iter().filter_map(parse).collect();
-    let mut definitions: Vec<Definition> = all.iter().map(|(.., definition)| definition.clone()).collect();
-    let mut entries = Vec::with_capacity(all.len());
-    for (index, (stored, value, _)) in all.into_iter().enumerate() {
-        let object = status::settled(&value, &definitions, core.clock.now()).unwrap_or(value);
+    let (stored, mut definitions) = parsed.all(stored);
+    let mut entries = Vec::with_capacity(stored.len());
+    for (index, stored) in stored.into_iter().enumerate() {
+        let wanted = status::settled(|| stored.value(), &definitions[index], &definitions, core.clock.now());
         // Names that one gets are taken for the next.
-        definitions[index] = Definition::parse(&object).unwrap_or_default();
-        entries.push(Entry { stored, object, definition: definitions[index].clone() });
+        if let Some(wanted) = &wanted {
+            definitions[index] = Arc::new(Definition::parse(wanted).unwrap_or_default());
+        }
+        entries.push(Entry { stored, wanted, definition: definitions[index].clone() });
     }
     Ok(entries)
 }
@@ -187,15 +200,16 @@ async fn clean(core: &Core, entry: &Entry) -> Result<Cleaned, Status> {
     if !never_served && let Some(kind) = Kinds::of(definition, &CancellationToken::new()).storage {
         let left = verbs::remove_all(core, kind.as_ref()).await?;
         if left > 0 {
-            let cleaning = status::cleaning(&entry.object, core.clock.now());
-            if cleaning == entry.object {
+            let object = entry.stored.value();
+            let cleaning = status::cleaning(&object, core.clock.now());
+            if cleaning == object {
                 return Ok(Cleaned::Held(table));
             }
             put(core, &entry.stored, cleaning).await?;
             return Ok(Cleaned::Changed);
         }
     }
-    put(core, &entry.stored, status::cleaned(&entry.object)).await?;
+    put(core, &entry.stored, status::cleaned(&entry.stored.value())).await?;
     Ok(Cleaned::Changed)
 }
 

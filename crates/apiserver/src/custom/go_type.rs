@@ -1,8 +1,9 @@
 //! Reading JSON into Go's types: what does not fit is refused in Go's words, what is not a field is dropped and named,
 //! what is empty is left out as Go leaves it out.
 
-use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
+
+use crate::golang::{self, json_type};
 
 /// What a field holds.
 #[derive(Clone, Copy)]
@@ -15,6 +16,10 @@ pub enum Shape {
     Time,
     TextMap,
     Texts,
+    /// A list of anything, under the name that Go has for it.
+    Values(&'static str),
+    /// An object of anything, likewise.
+    Entries(&'static str),
     One(&'static Struct),
     List(&'static Struct),
     Named(&'static Struct),
@@ -55,7 +60,9 @@ pub fn read(value: &Value, of: &'static Struct, unknown: &mut Vec<String>) -> Re
     match value {
         Value::Object(fields) => Ok(Value::Object(members(fields, of, &Place::default(), unknown)?)),
         Value::Null => Ok(Value::Object(Map::new())),
-        other => Err(format!("json: cannot unmarshal {} into Go value of type v1.{}", word(other), of.name)),
+        other => {
+            Err(format!("json: cannot unmarshal {} into Go value of type v1.{}", json_type(other), of.name))
+        }
     }
 }
 
@@ -102,6 +109,7 @@ fn members(
     Ok(out)
 }
 
+/// Definitions go deep: what goes into itself here is kept apart from what does not, for the sake of the stack.
 fn shaped(
     value: &Value,
     shape: Shape,
@@ -109,53 +117,18 @@ fn shaped(
     place: &Place,
     unknown: &mut Vec<String>,
 ) -> Result<Value, String> {
-    let misfit = |found: &str, wanted: &str| {
-        let (name, path) = (of.name, &place.fields);
-        Err(format!("json: cannot unmarshal {found} into Go struct field {name}.{path} of type {wanted}"))
-    };
-    let wrong = |value: &Value, wanted: &str| misfit(word(value), wanted);
     match (shape, value) {
-        (_, Value::Null) => Ok(Value::Null),
-        (Shape::Text(_), Value::String(_))
-        | (Shape::Bool, Value::Bool(_))
-        | (Shape::Float, Value::Number(_))
-        | (Shape::OrBool(_), Value::Bool(_))
-        | (Shape::Raw, _) => Ok(value.clone()),
-        (Shape::Int(_), Value::Number(number)) if number.is_i64() => Ok(value.clone()),
-        (Shape::Int(wanted), Value::Number(number)) => misfit(&format!("number {number}"), wanted),
-        (Shape::Time, Value::String(text)) => time(text),
-        (Shape::Time, other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type string", word(other)))
-        }
-        (Shape::TextMap, Value::Object(entries)) => match entries.values().find(|v| !is_text(v)) {
-            Some(bad) => wrong(bad, "string"),
-            None => Ok(value.clone()),
-        },
-        (Shape::Texts, Value::Array(items)) => match items.iter().find(|v| !is_text(v)) {
-            Some(bad) => wrong(bad, "string"),
-            None => Ok(value.clone()),
-        },
-        (Shape::One(inner), Value::Object(fields)) => {
-            Ok(Value::Object(members(fields, inner, place, unknown)?))
-        }
+        (Shape::One(inner), Value::Object(_)) => object(value, inner, of, place, unknown),
         (Shape::List(inner), Value::Array(items)) => {
-            let read = |(index, item): (usize, &Value)| match item {
-                Value::Object(fields) => {
-                    Ok(Value::Object(members(fields, inner, &place.index(index), unknown)?))
-                }
-                other => wrong(other, &format!("v1.{}", inner.name)),
-            };
-            items.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map(Value::Array)
+            let numbered = items.iter().enumerate();
+            let read = numbered.map(|(index, item)| object(item, inner, of, &place.index(index), unknown));
+            read.collect::<Result<Vec<_>, _>>().map(Value::Array)
         }
         (Shape::Named(inner), Value::Object(entries)) => {
-            let read = |(key, value): (&String, &Value)| match value {
-                Value::Object(fields) => {
-                    let read = members(fields, inner, &place.key(key), unknown)?;
-                    Ok((key.clone(), Value::Object(read)))
-                }
-                other => wrong(other, &format!("v1.{}", inner.name)).map(|value| (key.clone(), value)),
-            };
-            entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+            let read = entries
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), object(value, inner, of, &place.key(key), unknown)?)));
+            read.collect::<Result<Map<_, _>, _>>().map(Value::Object)
         }
         (Shape::OrBool(inner) | Shape::OrList(inner), Value::Object(_)) => {
             read(value, inner, &mut Vec::new())
@@ -164,11 +137,67 @@ fn shaped(
             let all = items.iter().map(|item| read(item, inner, &mut Vec::new()));
             all.collect::<Result<Vec<_>, _>>().map(Value::Array)
         }
+        _ => simple(value, shape, of, place),
+    }
+}
+
+/// An object inside of another. Where Go has no pointer, null is the empty one.
+fn object(
+    value: &Value,
+    inner: &'static Struct,
+    of: &'static Struct,
+    place: &Place,
+    unknown: &mut Vec<String>,
+) -> Result<Value, String> {
+    match value {
+        Value::Object(fields) => members(fields, inner, place, unknown).map(Value::Object),
+        Value::Null => Ok(Value::Object(Map::new())),
+        other => misfit(json_type(other), &format!("v1.{}", inner.name), of, place),
+    }
+}
+
+/// What holds no objects of a type, and whatever does not fit.
+fn simple(value: &Value, shape: Shape, of: &'static Struct, place: &Place) -> Result<Value, String> {
+    let wrong = |value: &Value, wanted: &str| misfit(json_type(value), wanted, of, place);
+    let text = |value: &Value| match value {
+        Value::String(_) => Ok(value.clone()),
+        Value::Null => Ok("".into()),
+        other => wrong(other, "string"),
+    };
+    match (shape, value) {
+        (_, Value::Null) => Ok(Value::Null),
+        (Shape::Text(_), Value::String(_))
+        | (Shape::Bool, Value::Bool(_))
+        | (Shape::Float, Value::Number(_))
+        | (Shape::OrBool(_), Value::Bool(_))
+        | (Shape::Values(_), Value::Array(_))
+        | (Shape::Entries(_), Value::Object(_))
+        | (Shape::Raw, _) => Ok(value.clone()),
+        (Shape::Int(wanted), Value::Number(number)) if fits(number, wanted) => Ok(value.clone()),
+        (Shape::Int(wanted), Value::Number(number)) => misfit(&format!("number {number}"), wanted, of, place),
+        // Whole seconds in UTC.
+        (Shape::Time, Value::String(text)) => {
+            golang::time(text, golang::TIME).map(crate::metadata::timestamp)
+        }
+        (Shape::Time, other) => {
+            Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
+        }
+        (Shape::TextMap, Value::Object(entries)) => {
+            let read = |(key, value): (&String, &Value)| Ok((key.clone(), text(value)?));
+            entries.iter().map(read).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        (Shape::Texts, Value::Array(items)) => {
+            items.iter().map(text).collect::<Result<Vec<_>, _>>().map(Value::Array)
+        }
         (Shape::OrBool(_), _) => Err("boolean or JSON schema expected".to_owned()),
         (Shape::OrList(_), other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type v1.JSONSchemaProps", word(other)))
+            let found = json_type(other);
+            Err(format!("json: cannot unmarshal {found} into Go value of type v1.JSONSchemaProps"))
         }
-        (Shape::Text(wanted) | Shape::Int(wanted), other) => wrong(other, wanted),
+        (
+            Shape::Text(wanted) | Shape::Int(wanted) | Shape::Values(wanted) | Shape::Entries(wanted),
+            other,
+        ) => wrong(other, wanted),
         (Shape::Float, other) => wrong(other, "float64"),
         (Shape::Bool, other) => wrong(other, "bool"),
         (Shape::TextMap, other) => wrong(other, "map[string]string"),
@@ -179,8 +208,13 @@ fn shaped(
     }
 }
 
-fn is_text(value: &Value) -> bool {
-    value.is_string() || value.is_null()
+fn misfit(found: &str, wanted: &str, of: &'static Struct, place: &Place) -> Result<Value, String> {
+    let (name, path) = (of.name, &place.fields);
+    Err(format!("json: cannot unmarshal {found} into Go struct field {name}.{path} of type {wanted}"))
+}
+
+fn fits(number: &Number, wanted: &str) -> bool {
+    number.as_i64().is_some_and(|number| wanted != "int32" || i32::try_from(number).is_ok())
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -191,24 +225,5 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::Bool(true) => false,
-    }
-}
-
-/// Whole seconds in UTC.
-fn time(text: &str) -> Result<Value, String> {
-    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-    let bad = |_| format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {text:?} as \"2006\"");
-    text.parse::<Timestamp>().map(crate::metadata::timestamp).map_err(bad)
-}
-
-/// What Go calls a JSON value.
-fn word(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// So deep may filters stand in filters: parsing and following one goes into itself for each.
+const FILTERS_MAX: u8 = 4;
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath(Vec<Step>);
 
@@ -12,7 +15,7 @@ enum Step {
     Index(i64),
     Slice(Option<i64>, Option<i64>),
     Every,
-    /// Here and everywhere below.
+    /// Here and everywhere below; once in a path, because each multiplies the ways through an object.
     Descend(String),
     Filter {
         path: Vec<Step>,
@@ -33,21 +36,25 @@ enum Test {
 impl JsonPath {
     /// `None` for what is not understood.
     pub fn parse(text: &str) -> Option<Self> {
-        steps(text.trim().strip_prefix('$').unwrap_or(text.trim())).map(Self)
+        steps(text.trim().strip_prefix('$').unwrap_or(text.trim()), FILTERS_MAX).map(Self)
     }
 
     /// The first value that a path leads to.
     pub fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        follow(&self.0, vec![object]).into_iter().next()
+        first(&self.0, object)
     }
 }
 
-fn steps(text: &str) -> Option<Vec<Step>> {
+/// `filters` may stand in each other from here on.
+fn steps(text: &str, filters: u8) -> Option<Vec<Step>> {
     let mut all = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let (step, after) = if let Some(after) = rest.strip_prefix("..") {
             let (name, after) = name(after)?;
+            if all.iter().any(|step| matches!(step, Step::Descend(_))) {
+                return None;
+            }
             (Step::Descend(name), after)
         } else if let Some(after) = rest.strip_prefix('.') {
             match after {
@@ -65,7 +72,7 @@ fn steps(text: &str) -> Option<Vec<Step>> {
             }
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = closing(after)?;
-            (bracket(after[..end].trim())?, &after[end + 1..])
+            (bracket(after[..end].trim(), filters)?, &after[end + 1..])
         } else {
             return None;
         };
@@ -106,7 +113,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inside: &str) -> Option<Step> {
+fn bracket(inside: &str, filters: u8) -> Option<Step> {
     if inside == "*" {
         return Some(Step::Every);
     }
@@ -114,7 +121,7 @@ fn bracket(inside: &str) -> Option<Step> {
         return Some(Step::Field(text.to_owned()));
     }
     if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
-        return condition(filter.trim());
+        return condition(filter.trim(), filters.checked_sub(1)?);
     }
     if let Some((from, to)) = inside.split_once(':') {
         let bound = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
@@ -127,7 +134,7 @@ fn unquoted(text: &str) -> Option<&str> {
     ['\'', '"'].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
 }
 
-fn condition(text: &str) -> Option<Step> {
+fn condition(text: &str, filters: u8) -> Option<Step> {
     const TESTS: [(&str, Test); 6] = [
         ("==", Test::Equal),
         ("!=", Test::NotEqual),
@@ -149,48 +156,48 @@ fn condition(text: &str) -> Option<Step> {
             (text[..at].trim(), Some((test, value)))
         }
     };
-    Some(Step::Filter { path: steps(left.strip_prefix('@')?)?, test })
+    Some(Step::Filter { path: steps(left.strip_prefix('@')?, filters)?, test })
 }
 
-fn follow<'a>(steps: &[Step], from: Vec<&'a Value>) -> Vec<&'a Value> {
-    steps.iter().fold(from, |values, step| values.into_iter().flat_map(|value| one(step, value)).collect())
-}
-
-fn one<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
-    let elements = || -> Vec<&'a Value> {
-        match value {
-            Value::Array(items) => items.iter().collect(),
-            Value::Object(fields) => fields.values().collect(),
-            _ => Vec::new(),
-        }
-    };
+/// One way at a time, so that nothing is gathered that nobody looks at. Every step goes deeper into the value, so
+/// this goes into itself no deeper than the value does.
+fn first<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
+    let Some((step, rest)) = steps.split_first() else { return Some(value) };
+    let on = |below: &'a Value| first(rest, below);
+    let items = || value.as_array().map_or(&[][..], Vec::as_slice);
     match step {
-        Step::Field(name) => value.get(name).into_iter().collect(),
-        Step::Every => elements(),
+        Step::Field(name) => value.get(name).and_then(on),
+        Step::Every => elements(value).find_map(on),
         Step::Descend(name) => {
-            let mut found: Vec<&Value> = value.get(name).into_iter().collect();
-            found.extend(elements().into_iter().flat_map(|below| one(step, below)));
-            found
+            value.get(name).and_then(on).or_else(|| elements(value).find_map(|below| first(steps, below)))
         }
-        Step::Index(index) => {
-            let items = value.as_array().map_or(&[][..], Vec::as_slice);
-            position(*index, items.len()).and_then(|at| items.get(at)).into_iter().collect()
-        }
-        Step::Slice(from, to) => {
-            let items = value.as_array().map_or(&[][..], Vec::as_slice);
-            let start = position(from.unwrap_or(0), items.len()).unwrap_or(0);
-            let end =
-                to.map_or(Some(items.len()), |to| position(to, items.len())).unwrap_or(0).min(items.len());
-            items.get(start..end).unwrap_or_default().iter().collect()
-        }
+        Step::Index(index) => position(*index, items().len()).and_then(|at| items().get(at)).and_then(on),
+        Step::Slice(from, to) => slice(items(), *from, *to).iter().find_map(on),
         Step::Filter { path, test } => {
-            let fits = |item: &&Value| match (follow(path, vec![item]).first(), test) {
-                (Some(_), None) => true,
-                (Some(found), Some((test, wanted))) => passes(*test, found, wanted),
-                (None, _) => false,
-            };
-            value.as_array().into_iter().flatten().filter(fits).collect()
+            items().iter().filter(|item| fits(item, path, test.as_ref())).find_map(on)
         }
+    }
+}
+
+fn elements<'a>(value: &'a Value) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
+    match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(fields) => Box::new(fields.values()),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+fn slice(items: &[Value], from: Option<i64>, to: Option<i64>) -> &[Value] {
+    let start = position(from.unwrap_or(0), items.len()).unwrap_or(0);
+    let end = to.map_or(Some(items.len()), |to| position(to, items.len())).unwrap_or(0).min(items.len());
+    items.get(start..end).unwrap_or_default()
+}
+
+fn fits(item: &Value, path: &[Step], test: Option<&(Test, Value)>) -> bool {
+    match (first(path, item), test) {
+        (Some(_), None) => true,
+        (Some(found), Some((test, wanted))) => passes(*test, found, wanted),
+        (None, _) => false,
     }
 }
 
@@ -251,5 +258,25 @@ mod tests {
         for bad in ["spec", ".spec[", ".spec[x]", ".a[?(b)]", "..", ".a[?(@.b==)]"] {
             assert_eq!(JsonPath::parse(bad), None, "{bad}");
         }
+    }
+    /// Of a definition that somebody stored to end every server that starts.
+    #[test]
+    fn filters_in_filters_have_an_end() {
+        let nested = |depth: usize| format!(".a{}{}", "[?(@".repeat(depth), ")]".repeat(depth));
+        assert!(JsonPath::parse(&nested(4)).is_some());
+        for depth in [5, 100_000] {
+            assert_eq!(JsonPath::parse(&nested(depth)), None, "{depth}");
+        }
+    }
+
+    /// Of each way through a deep object there may be very many.
+    #[test]
+    fn descents_do_not_multiply() {
+        assert_eq!(JsonPath::parse(".spec..a..a"), None);
+        let object = (0..60).fold(json!({}), |below, _| json!({"a": below}));
+        let filter = JsonPath::parse("..a[?(@..a)].b").unwrap();
+        assert_eq!(filter.first(&object), None);
+        let every = JsonPath::parse(&format!("..a{}", ".a".repeat(59))).unwrap();
+        assert_eq!(every.first(&object), Some(&json!({})));
     }
 }

@@ -14,9 +14,9 @@ use super::json_path::JsonPath;
 use super::prune::{fill_defaults, prune, prune_nulls};
 use super::rules::Rules;
 use super::schema::Schema;
-use super::{embedded, lists, object_meta, scale, validate, version_order, warnings};
+use super::{deprecation, embedded, lists, object_meta, scale, validate, warnings};
 use crate::field::{Invalid, Reason};
-use crate::kinds::{DeleteReply, Deletion};
+use crate::kinds::DeleteReply;
 use crate::metadata;
 use crate::registry::{Decoded, Kind, KindInfo, KindNames, Part, Prepared, Scale, Text, ViewKey};
 
@@ -133,7 +133,7 @@ impl CustomKind {
             scale: version.scale().cloned(),
             storage,
             view: ViewKey::default(),
-            deprecation: version_order::deprecation(&definition.spec, version),
+            deprecation: deprecation::text(&definition.spec, version),
             terminating,
             gone,
             info,
@@ -235,8 +235,12 @@ impl Kind for CustomKind {
         Ok(Decoded { object, unknown })
     }
 
-    fn warnings(&self, object: &Value) -> Vec<String> {
-        warnings::finalizers(object)
+    fn warnings(&self, new: &Value, old: Option<(&Value, Part)>) -> Vec<String> {
+        match old {
+            None => warnings::finalizers(new, &Value::Null),
+            Some((old, Part::Main)) => warnings::finalizers(new, old),
+            Some(_) => Vec::new(),
+        }
     }
 
     fn prepare_create(&self, mut object: Value, _now: Timestamp) -> Result<Prepared, String> {
@@ -272,18 +276,6 @@ impl Kind for CustomKind {
             metadata::set(&mut new, "generation", Some(generation.into()));
         }
         Ok(Prepared { errors: self.errors(&new, Some(old)), object: new })
-    }
-
-    fn name_errors(&self, name: &str) -> Vec<String> {
-        bowline_api::name::subdomain_errors(name)
-    }
-
-    fn deletion(&self, _object: &Value, _requested: Option<i64>) -> Result<Deletion, String> {
-        Ok(Deletion::Now)
-    }
-
-    fn delete_refusal(&self, _object: &Value) -> Result<Option<&'static str>, String> {
-        Ok(None)
     }
 
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {

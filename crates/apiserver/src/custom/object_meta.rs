@@ -77,6 +77,11 @@ mod tests {
                 vec![],
             ),
             (Value::Null, json!({}), vec![]),
+            (
+                json!({"labels": {"a": null, "b": "c"}, "finalizers": [null, "x/y"], "ownerReferences": [null]}),
+                json!({"labels": {"a": "", "b": "c"}, "finalizers": ["", "x/y"], "ownerReferences": [{}]}),
+                vec![],
+            ),
         ];
         for (metadata, want, paths) in good {
             let mut unknown = Vec::new();

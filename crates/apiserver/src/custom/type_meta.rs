@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field::Invalid;
+use crate::golang::json_type;
 use crate::metadata;
 use crate::registry::KindInfo;
 use crate::status::Status;
@@ -21,13 +22,11 @@ pub fn check(info: &KindInfo, body: &[u8], object: &Value) -> Result<(), Status>
         ))
     };
     for field in ["kind", "apiVersion"] {
-        let found = match &object[field] {
-            Value::Null | Value::String(_) => continue,
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
+        let value = &object[field];
+        if value.is_null() || value.is_string() {
+            continue;
+        }
+        let found = json_type(value);
         return Err(unrecognized(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{field} of type string"
         )));

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::check::go;
-use super::{Column, DeleteReply, Deletion, Names};
+use super::{Column, DeleteReply, Names};
 use crate::field::Invalid;
 use crate::registry::{Decoded, Kind, KindInfo, KindNames, Part, Prepared, Text, VERBS};
 use crate::schema::{Accepted, Schema, TypeId};
@@ -178,18 +178,6 @@ impl Kind for Plain {
         }
         prepared.errors.extend(fixed);
         Ok(prepared)
-    }
-
-    fn name_errors(&self, name: &str) -> Vec<String> {
-        bowline_api::name::subdomain_errors(name)
-    }
-
-    fn deletion(&self, _object: &Value, _requested: Option<i64>) -> Result<Deletion, String> {
-        Ok(Deletion::Now)
-    }
-
-    fn delete_refusal(&self, _object: &Value) -> Result<Option<&'static str>, String> {
-        Ok(None)
     }
 
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String> {

@@ -2,6 +2,8 @@
 
 mod order;
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::merge_keys::{ListKind, Path};
@@ -81,8 +83,8 @@ fn merge_object<'a>(old: Object, patch: &'a Object, path: &mut Path<'a>) -> Resu
 /// Fields that the patch names and does not keep make no sense.
 fn retain_keys(object: &mut Object, keep: &Value, patch: &Object) -> Result<(), Status> {
     let refused = || Status::bad_request("invalid patch format of retainKeys");
-    let keep = keep.as_array().ok_or_else(refused)?;
-    let kept = |key: &String| keep.iter().any(|kept| kept == key);
+    let keep: HashSet<&str> = keep.as_array().ok_or_else(refused)?.iter().filter_map(Value::as_str).collect();
+    let kept = |key: &String| keep.contains(key.as_str());
     if !patch.keys().filter(|key| !key.starts_with('$')).all(kept) {
         return Err(refused());
     }
@@ -157,11 +159,7 @@ fn merge_value<'a>(
     })
 }
 
-fn merge_list<'a>(
-    mut old: Vec<Value>,
-    patch: &'a [Value],
-    path: &mut Path<'a>,
-) -> Result<Vec<Value>, Status> {
+fn merge_list<'a>(old: Vec<Value>, patch: &'a [Value], path: &mut Path<'a>) -> Result<Vec<Value>, Status> {
     let directive = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
     if patch.iter().any(|element| directive(element).as_deref() == Some("replace")) {
         // The directive stands in an element of its own; the others are the new list.
@@ -171,13 +169,10 @@ fn merge_list<'a>(
     match path.list_kind() {
         ListKind::Replace => Ok(patch.iter().map(cleaned_value).collect()),
         ListKind::Set => {
-            let before = old.clone();
-            for element in patch {
-                if !old.contains(element) {
-                    old.push(element.clone());
-                }
-            }
-            Ok(order::arrange(old, patch, &before, ListKind::Set))
+            let mut known: HashSet<&Value> = old.iter().collect();
+            let new = patch.iter().filter(|element| known.insert(element)).cloned();
+            let merged = old.iter().cloned().chain(new).collect();
+            Ok(order::arrange(merged, patch, &old, ListKind::Set))
         }
         ListKind::MergeBy(key) => merge_by(key, old, patch, path),
     }
@@ -190,7 +185,7 @@ fn merge_by<'a>(
     patch: &'a [Value],
     path: &mut Path<'a>,
 ) -> Result<Vec<Value>, Status> {
-    let mut kept = Vec::new();
+    let (mut kept, mut unwanted) = (Vec::new(), HashSet::new());
     for element in patch {
         let Some(fields) = element.as_object() else {
             let lists = [plain(&Value::Array(old)), plain(&Value::Array(patch.to_vec()))];
@@ -198,21 +193,29 @@ fn merge_by<'a>(
         };
         let id = fields.get(key).ok_or_else(|| no_merge_key(element, key))?;
         match fields.get(PATCH).and_then(Value::as_str) {
-            Some("delete") => old.retain(|candidate| candidate.get(key) != Some(id)),
+            Some("delete") => _ = unwanted.insert(id),
             Some("merge") => {
                 return Err(Status::bare("merging lists cannot yet be specified in the patch"));
             }
             _ => kept.push((id, fields)),
         }
     }
+    old.retain(|element| !element.get(key).is_some_and(|id| unwanted.contains(id)));
     let before = old.clone();
+    let mut places: HashMap<&Value, usize> = HashMap::with_capacity(before.len());
+    for (place, id) in before.iter().enumerate().filter_map(|(place, one)| Some((place, one.get(key)?))) {
+        places.entry(id).or_insert(place);
+    }
     for (id, fields) in kept {
-        match old.iter().position(|candidate| candidate.get(key) == Some(id)) {
-            Some(position) => {
-                let Value::Object(before) = old[position].take() else { continue };
-                old[position] = Value::Object(merge_object(before, fields, path)?);
+        match places.get(id) {
+            Some(&place) => {
+                let Value::Object(before) = old[place].take() else { continue };
+                old[place] = Value::Object(merge_object(before, fields, path)?);
             }
-            None => old.push(Value::Object(merge_object(Object::new(), fields, path)?)),
+            None => {
+                places.insert(id, old.len());
+                old.push(Value::Object(merge_object(Object::new(), fields, path)?));
+            }
         }
     }
     Ok(order::arrange(old, patch, &before, ListKind::MergeBy(key)))
@@ -220,6 +223,7 @@ fn merge_by<'a>(
 
 fn delete_primitives(object: &mut Object, field: &str, unwanted: &Value) {
     if let (Some(Value::Array(list)), Some(unwanted)) = (object.get_mut(field), unwanted.as_array()) {
+        let unwanted: HashSet<&Value> = unwanted.iter().collect();
         list.retain(|element| !unwanted.contains(element));
     }
 }

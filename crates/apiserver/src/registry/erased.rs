@@ -13,7 +13,7 @@ use super::info::{KindInfo, KindNames, Text};
 use super::view::ViewKey;
 use crate::custom::CustomKind;
 use crate::field::Invalid;
-use crate::kinds::{Deletion, Dependents, Rules, StoredAs};
+use crate::kinds::{Deletion, Dependents, Rules, StoredAs, warnings};
 use crate::output::without_record;
 use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
@@ -75,14 +75,20 @@ pub trait Kind: Send + Sync + 'static {
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String>;
     fn prepare_update(&self, new: Value, old: &Value, part: Part, now: Timestamp)
     -> Result<Prepared, String>;
-    fn name_errors(&self, name: &str) -> Vec<String>;
-    fn deletion(&self, object: &Value, requested: Option<i64>) -> Result<Deletion, String>;
+    fn name_errors(&self, name: &str) -> Vec<String> {
+        bowline_api::name::subdomain_errors(name)
+    }
+    fn deletion(&self, _object: &Value, _requested: Option<i64>) -> Result<Deletion, String> {
+        Ok(Deletion::Now)
+    }
     /// What becomes of what objects of this kind own, unless a deletion says otherwise.
     fn dependents(&self) -> Dependents {
         Dependents::Background
     }
     /// Why this object may not be deleted at all.
-    fn delete_refusal(&self, object: &Value) -> Result<Option<&'static str>, String>;
+    fn delete_refusal(&self, _object: &Value) -> Result<Option<&'static str>, String> {
+        Ok(None)
+    }
     fn cells(&self, json: &[u8], now: Timestamp) -> Result<Vec<Value>, String>;
     fn field_labels(&self, json: &[u8]) -> Result<Vec<(Text, String)>, String>;
 
@@ -105,9 +111,14 @@ pub trait Kind: Send + Sync + 'static {
     fn describe(&self, _generator: &mut SchemaGenerator) -> Option<Text> {
         None
     }
-    /// What is allowed in an object that a client sends, and still not a good idea.
-    fn warnings(&self, _object: &Value) -> Vec<String> {
-        Vec::new()
+    /// What is allowed in an object that a client sends, and still not a good idea. `old` is what it replaces, and the
+    /// part of it that may change.
+    fn warnings(&self, new: &Value, old: Option<(&Value, Part)>) -> Vec<String> {
+        let resource = self.info().resource();
+        match old {
+            None => warnings::of(resource, new),
+            Some((old, part)) => warnings::of_update(resource, part, old, new),
+        }
     }
     /// How the end of an object is announced first, for kinds that have their own way.
     fn announce_end(&self, _object: &Value, _now: Timestamp) -> Option<Value> {

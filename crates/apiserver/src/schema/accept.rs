@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{Field, Schema, Shape, Type, TypeId};
+use crate::golang::{self, MICRO_TIME, json_type};
 
 /// A body that fits its type.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl<'a> Reading<'a> {
             (Shape::IntOrString, Value::String(_)) => Ok(input.clone()),
             (Shape::IntOrString, Value::Number(number)) if fits_32(number) => Ok(input.clone()),
             (Shape::IntOrString, other) => Err(self.misfit_text(other, "int32")),
-            (Shape::Time, Value::String(text)) => time(text, "%Y-%m-%dT%H:%M:%SZ", GO_TIME),
+            (Shape::Time, Value::String(text)) => time(text, "%Y-%m-%dT%H:%M:%SZ", golang::TIME),
             (Shape::MicroTime, Value::String(text)) => micro_time(text),
             (Shape::Time | Shape::MicroTime, Value::Null) => Ok(Value::Null),
             (Shape::Time | Shape::MicroTime, other) => Err(self.misfit_text(other, "string")),
@@ -173,14 +174,9 @@ impl<'a> Reading<'a> {
 
     fn misfit_text(&self, value: &Value, wanted: &str) -> String {
         let found = match value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(_) => "bool".to_owned(),
             // A number that is only too large or broken is shown.
             Value::Number(number) if wanted.starts_with("int") => format!("number {number}"),
-            Value::Number(_) => "number".to_owned(),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) => "object".to_owned(),
+            other => json_type(other).to_owned(),
         };
         let names = self.path.iter().filter_map(|step| match step {
             Step::Field(name) | Step::Embedded(name) => Some(*name),
@@ -215,10 +211,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Go's spellings of the two formats.
-const GO_TIME: &str = "2006-01-02T15:04:05Z07:00";
-const GO_MICRO_TIME: &str = "2006-01-02T15:04:05.000000Z07:00";
-
 fn short_name(type_name: &str) -> &str {
     type_name.rsplit('.').next().unwrap_or_default()
 }
@@ -249,10 +241,7 @@ fn amount(input: &Value) -> Result<Value, String> {
 }
 
 fn time(text: &str, format: &str, go_format: &str) -> Result<Value, String> {
-    match text.parse::<Timestamp>() {
-        Ok(at) => Ok(at.strftime(format).to_string().into()),
-        Err(_) => Err(format!("parsing time {text:?} as {go_format:?}: cannot parse {text:?} as \"2006\"")),
-    }
+    golang::time(text, go_format).map(|at| at.strftime(format).to_string().into())
 }
 
 /// Six digits, no more and no fewer.
@@ -262,9 +251,7 @@ fn micro_time(text: &str) -> Result<Value, String> {
     let seconds = text.get(..19).is_some_and(|whole| format!("{whole}Z").parse::<Timestamp>().is_ok());
     if seconds && digits != 6 {
         let rest = text.get(19..).unwrap_or_default();
-        return Err(format!(
-            "parsing time {text:?} as {GO_MICRO_TIME:?}: cannot parse {rest:?} as \".000000\""
-        ));
+        return Err(format!("parsing time {text:?} as {MICRO_TIME:?}: cannot parse {rest:?} as \".000000\""));
     }
-    time(text, "%Y-%m-%dT%H:%M:%S%.6fZ", GO_MICRO_TIME)
+    time(text, "%Y-%m-%dT%H:%M:%S%.6fZ", MICRO_TIME)
 }

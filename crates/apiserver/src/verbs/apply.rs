@@ -14,7 +14,6 @@ use crate::apply::{self, Operation};
 use crate::core::Core;
 use crate::golang::json_type;
 use crate::http::yaml;
-use crate::kinds;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::{ALREADY_EXISTS, Status};
@@ -60,7 +59,7 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
     call.may(core, "create")?;
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
-    warnings.extend(kinds::warnings::of(call.info().resource(), &object));
+    warnings.extend(call.kind.warnings(&object, None));
     let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
@@ -70,7 +69,7 @@ async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result
     let make = |old: &Value| {
         let made = made(core, call, old, config)?;
         warnings = made.warnings;
-        warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &made.object));
+        warnings.extend(call.kind.warnings(&made.object, Some((old, part))));
         Ok(made.object)
     };
     let json = change_tracked(core, call, part, Tracking::Done, make).await?;

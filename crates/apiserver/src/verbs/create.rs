@@ -13,7 +13,6 @@ use super::update::Tracking;
 use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
-use crate::kinds;
 use crate::metadata;
 use crate::registry::Kind;
 use crate::status::{ALREADY_EXISTS, Resource, Status};
@@ -28,7 +27,7 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     options::check(call, Verb::Create)?;
     let Input { object, mut warnings } = input::body(call)?;
-    let more = kinds::warnings::of(call.info().resource(), &object);
+    let more = call.kind.warnings(&object, None);
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
     let created = create(core, call.kind.as_ref(), namespace, object, &actor).await;

@@ -176,7 +176,6 @@ fn finish(
             return Err(refused(call, &value, source, why));
         }
     };
-    warnings.extend(call.kind.warnings(&decoded.object));
     let mut object = decoded.object;
     ownership::attach(&mut object, record);
     let moment = match source {

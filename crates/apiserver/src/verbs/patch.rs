@@ -10,7 +10,6 @@ use super::options::{self, Verb};
 use super::update::change;
 use super::{Call, Reply, apply};
 use crate::core::Core;
-use crate::kinds;
 use crate::patch::{self, APPLY, MEDIA_TYPES, Patch, STRATEGIC, Sent};
 use crate::registry::Part;
 use crate::status::Status;
@@ -44,7 +43,7 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
         input::place(call, &mut input.object)?;
         input::check_version(call, &input.object, old)?;
         warnings = input.warnings;
-        warnings.extend(kinds::warnings::of_update(call.info().resource(), part, old, &input.object));
+        warnings.extend(call.kind.warnings(&input.object, Some((old, part))));
         Ok(input.object)
     };
     let json = change(core, call, part, make).await?;

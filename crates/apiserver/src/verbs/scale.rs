@@ -20,6 +20,8 @@ use crate::status::Status;
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
+/// What a patch sees, and may not leave, of replicas that nobody set.
+const UNSET: i64 = i32::MIN as i64;
 
 pub async fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Status> {
     let Some(paths) = &call.info().scale else { return Err(Status::no_such_resource()) };
@@ -28,8 +30,13 @@ pub async fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply
             if let Some(version) = list::version_of_one(call)? {
                 list::wait_for(core, version).await?;
             }
-            let object = core.store.get(&call.info().table, &call.key()).ok_or_else(|| call.not_found())?;
-            Ok(answer(paths, &object.value(), Vec::new()))
+            let object = core.object(call.kind.as_ref(), &call.key()).ok_or_else(|| call.not_found())?;
+            let object = object.value();
+            if is_unset(call, paths, &object) {
+                let field = shown(paths);
+                return Err(Status::internal(format!("the spec replicas field {field:?} does not exist")));
+            }
+            Ok(answer(paths, &object, Vec::new()))
         }
         Method::PUT => replace(core, call, paths).await,
         Method::PATCH => patched(core, call, paths).await,
@@ -55,7 +62,11 @@ async fn patched(core: &Core, call: &Call, paths: &Scale) -> Result<Reply, Statu
     let patch = patch::read(&call.content_type, &call.body)?.patch;
     let mut warnings = Vec::new();
     let json = change(core, call, Part::Main, |old| {
-        let patched = patch.apply(&scale_of(paths, old))?;
+        let mut before = scale_of(paths, old);
+        if is_unset(call, paths, old) {
+            before["spec"]["replicas"] = UNSET.into();
+        }
+        let patched = patch.apply(&before)?;
         let scale = other::decode(call, patched, API_VERSION, KIND)?;
         input::check_version(call, &scale.object, old)?;
         warnings = scale.warnings;
@@ -75,9 +86,23 @@ fn answer(paths: &Scale, object: &Value, warnings: Vec<String>) -> Reply {
     Reply { outcome: Outcome::Other { code: StatusCode::OK, json }, warnings }
 }
 
+/// Whether an object does not say how many; kinds of this build have a number of their own then.
+fn is_unset(call: &Call, paths: &Scale, object: &Value) -> bool {
+    call.kind.custom().is_some() && at(object, &paths.spec_replicas).is_null()
+}
+
+/// Where the replicas stand, as a definition writes it.
+fn shown(paths: &Scale) -> String {
+    format!(".{}", paths.spec_replicas.join("."))
+}
+
 /// The object with the replicas of a scale.
 fn scaled(call: &Call, paths: &Scale, old: &Value, scale: &Value) -> Result<Value, Status> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    if call.kind.custom().is_some() && replicas == UNSET {
+        let field = shown(paths);
+        return Err(Status::bad_request(format!("the spec replicas field {field:?} cannot be empty")));
+    }
     if let Some(error) = check::non_negative("spec.replicas", replicas) {
         return Err(Status::invalid("autoscaling", KIND, call.name(), &[error]));
     }

@@ -14,7 +14,6 @@ use super::{Actor, Call, Reply, namespace, ownership};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::core::Core;
 use crate::field::Invalid;
-use crate::kinds::warnings;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Status;
@@ -56,7 +55,7 @@ async fn put(
         check_uid(call, &object, &Value::Null)?;
         call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
-        let warnings = warnings::of(info.resource(), &object);
+        let warnings = call.kind.warnings(&object, None);
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
         return Ok((StatusCode::CREATED, json, warnings));
     }
@@ -69,7 +68,7 @@ async fn put(
             return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
         }
         input::check_version(call, &object, old)?;
-        warnings = warnings::of_update(info.resource(), part, old, &object);
+        warnings = call.kind.warnings(&object, Some((old, part)));
         Ok(object.clone())
     })
     .await?;

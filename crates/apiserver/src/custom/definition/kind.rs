@@ -1,6 +1,7 @@
 //! CustomResourceDefinition as a kind.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,7 +14,7 @@ use crate::custom::go_type;
 use crate::custom::schema::Schema;
 use crate::custom::validate::is_recognized;
 use crate::field::Invalid;
-use crate::kinds::{DeleteReply, Deletion};
+use crate::kinds::DeleteReply;
 use crate::registry::{Decoded, Kind, KindInfo, KindNames, Part, Prepared, Text, VERBS};
 
 pub struct DefinitionKind {
@@ -62,8 +63,12 @@ impl Kind for DefinitionKind {
         Ok(Decoded { object, unknown })
     }
 
-    fn warnings(&self, object: &Value) -> Vec<String> {
-        unrecognized_formats(object)
+    fn warnings(&self, new: &Value, old: Option<(&Value, Part)>) -> Vec<String> {
+        match old {
+            None => unrecognized_formats(new, &Value::Null),
+            Some((old, Part::Main)) => unrecognized_formats(new, old),
+            Some(_) => Vec::new(),
+        }
     }
 
     fn prepare_create(&self, mut object: Value, _now: Timestamp) -> Result<Prepared, String> {
@@ -87,18 +92,6 @@ impl Kind for DefinitionKind {
         new["status"] = old["status"].clone();
         store_storage_version(&mut new);
         Ok(Prepared { errors: errors(&new, Some(old)), object: new })
-    }
-
-    fn name_errors(&self, name: &str) -> Vec<String> {
-        bowline_api::name::subdomain_errors(name)
-    }
-
-    fn deletion(&self, _object: &Value, _requested: Option<i64>) -> Result<Deletion, String> {
-        Ok(Deletion::Now)
-    }
-
-    fn delete_refusal(&self, _object: &Value) -> Result<Option<&'static str>, String> {
-        Ok(None)
     }
 
     fn announce_end(&self, object: &Value, now: Timestamp) -> Option<Value> {
@@ -170,19 +163,30 @@ fn errors(object: &Value, old: Option<&Value>) -> Vec<Invalid> {
     errors
 }
 
-fn unrecognized_formats(object: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let definition = Definition::parse(object).unwrap_or_default();
-    for schema in definition.spec.versions.iter().filter_map(|version| Schema::parse(version.schema()?)) {
-        collect_formats(&schema, &mut warnings);
+/// Each once, and only if the definition did not have it before.
+fn unrecognized_formats(new: &Value, old: &Value) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let mut fresh = formats(new);
+    if !fresh.is_empty() {
+        told.extend(formats(old));
     }
-    warnings.dedup();
-    warnings
+    fresh.retain(|format| told.insert(format.clone()));
+    fresh.into_iter().map(|format| format!("unrecognized format {format:?}")).collect()
 }
 
-fn collect_formats(schema: &Schema, warnings: &mut Vec<String>) {
-    if !schema.format.is_empty() && !is_recognized(schema) {
-        warnings.push(format!("unrecognized format {:?}", schema.format));
+/// Those that nobody checks, in order.
+fn formats(object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let definition = Definition::parse(object).unwrap_or_default();
+    for schema in definition.spec.versions.iter().filter_map(|version| Schema::parse(version.schema()?)) {
+        collect_formats(&schema, &mut found);
     }
-    schema.children().into_iter().for_each(|(_, below)| collect_formats(below, warnings));
+    found
+}
+
+fn collect_formats(schema: &Schema, found: &mut Vec<String>) {
+    if !schema.format.is_empty() && !is_recognized(schema) {
+        found.push(schema.format.clone());
+    }
+    schema.children().into_iter().for_each(|(_, below)| collect_formats(below, found));
 }

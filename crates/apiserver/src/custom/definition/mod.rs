@@ -9,8 +9,6 @@ mod schema;
 mod spec;
 pub mod status;
 mod structural;
-#[cfg(test)]
-mod tests;
 mod types;
 
 use serde::Deserialize;

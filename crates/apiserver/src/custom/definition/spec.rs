@@ -4,7 +4,7 @@ use bowline_api::name::{label_1035_errors, subdomain_errors};
 use serde_json::{Value, json};
 
 use super::internal::{self, Shared};
-use super::{Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema};
+use super::{Definition, PrinterColumn, ScalePaths, SelectableField, Spec, Version, names, schema, status};
 use crate::custom::field_path;
 use crate::custom::schema::Schema;
 use crate::field::{Invalid, Reason};
@@ -329,7 +329,7 @@ pub fn stored_version_errors(definition: &Definition) -> Vec<Invalid> {
 pub fn update_errors(new: &Definition, old: &Definition) -> Vec<Invalid> {
     const WHY: &str = "field is immutable";
     let mut fixed = Vec::new();
-    if old.is("Established") {
+    if old.is(status::ESTABLISHED) {
         fixed.push(("spec.scope", &new.spec.scope, &old.spec.scope));
         fixed.push(("spec.names.kind", &new.spec.names.kind, &old.spec.names.kind));
     }

@@ -1,5 +1,7 @@
 //! What the server says of a definition: whether its names are free, whether it is served. Pure.
 
+use std::sync::Arc;
+
 use bowline_api::keys::CUSTOM_RESOURCE_CLEANUP;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -21,17 +23,27 @@ pub struct Wanted {
     pub message: String,
 }
 
-/// A definition with the status it should have. `others` are all definitions, this one or not.
-pub fn settled(object: &Value, others: &[Definition], now: Timestamp) -> Option<Value> {
-    let definition = Definition::parse(object)?;
+/// A definition with the status it should have, unless it has it. `others` are all definitions, this one or not;
+/// `object` reads this one in full, for the few that ask for it.
+pub fn settled(
+    object: impl FnOnce() -> Value,
+    definition: &Definition,
+    others: &[Arc<Definition>],
+    now: Timestamp,
+) -> Option<Value> {
+    let conformance = conformance(definition);
+    let unnamed = definition.spec.names != definition.status.accepted_names
+        || !definition.status.conditions.iter().any(|known| known.type_ == NAMES_ACCEPTED);
+    if conformance.is_none() && !unnamed {
+        return None;
+    }
+    let object = object();
     let mut new = object.clone();
-    if let Some(conformance) = conformance(&definition) {
+    if let Some(conformance) = conformance {
         set(&mut new, &conformance, now);
     }
-    if definition.spec.names != definition.status.accepted_names
-        || !definition.status.conditions.iter().any(|known| known.type_ == NAMES_ACCEPTED)
-    {
-        let (accepted, conflict) = accept(&definition, others);
+    if unnamed {
+        let (accepted, conflict) = accept(definition, others);
         new["status"]["acceptedNames"] = names_json(&accepted);
         let accepted = conflict.is_none();
         let (reason, message) = conflict.unwrap_or_else(|| ("NoConflicts", "no conflicts found".to_owned()));
@@ -40,7 +52,7 @@ pub fn settled(object: &Value, others: &[Definition], now: Timestamp) -> Option<
             set(&mut new, &established(accepted), now);
         }
     }
-    Some(new)
+    (new != object).then_some(new)
 }
 
 fn established(accepted: bool) -> Wanted {
@@ -65,7 +77,7 @@ fn conformance(definition: &Definition) -> Option<Wanted> {
 }
 
 /// The names a definition gets, and the last one it does not get because another has it.
-fn accept(definition: &Definition, others: &[Definition]) -> (Names, Option<(&'static str, String)>) {
+fn accept(definition: &Definition, others: &[Arc<Definition>]) -> (Names, Option<(&'static str, String)>) {
     let (wanted, own) = (&definition.spec.names, &definition.status.accepted_names);
     let taken: Vec<&Names> = others
         .iter()

@@ -112,11 +112,21 @@ fn read_parts(fields: &Map<String, Value>, schema: &mut Schema) {
     schema.properties = named(fields.get("properties"));
 }
 
+/// Loops, here and below: chains of iterators would hold a schema in each of their frames, at each level.
 fn list(value: Option<&Value>) -> Vec<Schema> {
-    value.and_then(Value::as_array).into_iter().flatten().filter_map(Schema::parse).collect()
+    let mut all = Vec::new();
+    for schema in value.and_then(Value::as_array).into_iter().flatten() {
+        all.extend(Schema::parse(schema));
+    }
+    all
 }
 
 fn named(value: Option<&Value>) -> BTreeMap<String, Schema> {
-    let all = value.and_then(Value::as_object).into_iter().flatten();
-    all.filter_map(|(name, schema)| Some((name.clone(), Schema::parse(schema)?))).collect()
+    let mut all = BTreeMap::new();
+    for (name, schema) in value.and_then(Value::as_object).into_iter().flatten() {
+        if let Some(schema) = Schema::parse(schema) {
+            all.insert(name.clone(), schema);
+        }
+    }
+    all
 }

@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// As deep as a body may be, in a thread with half of the stack that the server's have.
+/// As deep as a body may be, in a thread with a small part of the stack that the server's have.
 #[test]
 fn deep_objects() {
     let run = || {

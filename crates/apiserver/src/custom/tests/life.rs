@@ -1,8 +1,13 @@
 use std::time::Duration;
 
 use bowline_host::Clock;
-
+use bytes::Bytes;
+use futures::{TryFutureExt, poll, stream};
+use http::Request;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -167,6 +172,59 @@ async fn a_kind_of_this_build_stays() {
     assert_eq!(get(&server, &format!("{CLASSES}/fast")).await.ok()["provisioner"], "x");
     delete(&server, &format!("{DEFINITIONS}/storageclasses.storage.k8s.io"), None).await.ok();
     assert_eq!(get(&server, &format!("{CLASSES}/fast")).await.code, 200);
+
+    // One that is stored in the table of another.
+    const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let about = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": about, "reason": "Seen"});
+    post(&server, "/api/v1/namespaces/default/events", &event).await.ok();
+    let mut evil = definition("events", "Event", &[version("v1", free())]);
+    evil["metadata"]["name"] = "events.events.k8s.io".into();
+    evil["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
+    evil["spec"]["group"] = "events.k8s.io".into();
+    post(&server, DEFINITIONS, &evil).await.ok();
+    assert_eq!(get(&server, &format!("{EVENTS}/e")).await.ok()["reason"], "Seen");
+    delete(&server, &format!("{DEFINITIONS}/events.events.k8s.io"), None).await.ok();
+    assert_eq!(get(&server, &format!("{EVENTS}/e")).await.code, 200);
+}
+
+fn request<B>(body: B) -> Request<B> {
+    Request::post(WIDGETS).header("content-type", "application/json").body(body).unwrap()
+}
+
+fn left(store: &Store) -> usize {
+    store.page("widgets.example.com", None, None, None, 10).unwrap().objects.len()
+}
+
+/// Nothing is stored by a kind that went while a body was on its way.
+#[tokio::test]
+async fn a_body_that_comes_after_the_definition_has_gone() {
+    let store = Store::memory();
+    let server = real_server(store.clone()).await;
+    post(&server, DEFINITIONS, &widgets()).await.ok();
+    let (sender, body) = oneshot::channel();
+    let body = StreamBody::new(stream::once(body.map_ok(Frame::data)));
+    let mut slow = Box::pin(server.handle(request(body)));
+    assert!(poll!(&mut slow).is_pending(), "there is no body yet");
+    delete(&server, &format!("{DEFINITIONS}/widgets.example.com"), None).await.ok();
+    sender.send(Bytes::from(widget("a", json!({})).to_string())).unwrap();
+    assert_eq!(slow.await.status(), 404);
+    assert_eq!(left(&store), 0);
+}
+
+/// Neither by one that goes while an object is about to be written, even if nobody waits for the answer any more.
+#[tokio::test]
+async fn a_definition_waits_for_writes_under_way() {
+    let store = Store::memory();
+    let server = real_server(store.clone()).await;
+    post(&server, DEFINITIONS, &widgets()).await.ok();
+    let body = Full::new(Bytes::from(widget("a", json!({})).to_string()));
+    let mut create = Box::pin(server.handle(request(body)));
+    assert!(poll!(&mut create).is_pending(), "its turn comes when this test waits for something");
+    drop(create);
+    delete(&server, &format!("{DEFINITIONS}/widgets.example.com"), None).await.ok();
+    tokio::task::yield_now().await;
+    assert_eq!(left(&store), 0);
 }
 
 #[tokio::test]

@@ -172,3 +172,23 @@ async fn applied_by_key() {
         stranger.body
     );
 }
+
+/// As everywhere, what a definition fills in today counts for objects of yesterday.
+#[tokio::test]
+async fn the_scale_of_an_object_that_is_older_than_a_default() {
+    let server = server().await;
+    let with = |number: Value| {
+        let mut v1 = version("v1", json!({"type": "object", "properties": {"n": number}}));
+        let paths = json!({"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"});
+        v1["subresources"] = json!({"scale": paths});
+        definition("widgets", "Widget", &[v1])
+    };
+    post(&server, DEFINITIONS, &with(json!({"type": "integer"}))).await.ok();
+    post(&server, WIDGETS, &widget("a", json!({}))).await.ok();
+    let scale = format!("{WIDGETS}/a/scale");
+    assert_eq!(get(&server, &scale).await.code, 500, "nobody says how many");
+    let change = with(json!({"type": "integer", "default": 3}));
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    patch(&server, &path, "merge", &json!({"spec": {"versions": change["spec"]["versions"]}})).await.ok();
+    assert_eq!(get(&server, &scale).await.ok()["spec"]["replicas"], 3);
+}

@@ -1,6 +1,8 @@
 //! The order in which a client wants a list, by `$setElementOrder` or just by that of the patch, and how elements that
 //! it does not know of fit in.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::super::merge_keys::ListKind;
@@ -16,9 +18,24 @@ fn id(element: &Value, kind: ListKind) -> Option<&Value> {
     }
 }
 
-fn position(element: &Value, list: &[Value], kind: ListKind) -> Option<usize> {
-    let id_ = id(element, kind);
-    list.iter().position(|other| id(other, kind) == id_)
+/// Where the elements of a list stand. Lists can be long, so each is looked through once.
+struct Places<'a> {
+    kind: ListKind,
+    of: HashMap<Option<&'a Value>, usize>,
+}
+
+impl<'a> Places<'a> {
+    fn of(list: &'a [Value], kind: ListKind) -> Self {
+        let mut of = HashMap::with_capacity(list.len());
+        for (place, element) in list.iter().enumerate() {
+            of.entry(id(element, kind)).or_insert(place);
+        }
+        Self { kind, of }
+    }
+
+    fn find(&self, element: &Value) -> Option<usize> {
+        self.of.get(&id(element, self.kind)).copied()
+    }
 }
 
 /// The order, if it is one and what the patch changes stands in it.
@@ -52,10 +69,11 @@ pub fn check<'a>(order: &'a Value, change: &Value, kind: ListKind) -> Result<&'a
 
 /// Elements of the order stand as it says. Others keep their place before those that came after them.
 pub fn arrange(merged: Vec<Value>, order: &[Value], before: &[Value], kind: ListKind) -> Vec<Value> {
+    let (order, before) = (Places::of(order, kind), Places::of(before, kind));
     let (mut listed, mut others): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|element| position(element, order, kind).is_some());
-    listed.sort_by_key(|element| position(element, order, kind));
-    others.sort_by_key(|element| position(element, before, kind).unwrap_or(usize::MAX));
+        merged.into_iter().partition(|element| order.find(element).is_some());
+    listed.sort_by_cached_key(|element| order.find(element));
+    others.sort_by_cached_key(|element| before.find(element).unwrap_or(usize::MAX));
     let (mut listed, mut others) = (listed.into_iter().peekable(), others.into_iter().peekable());
     let mut out = Vec::new();
     loop {
@@ -64,7 +82,7 @@ pub fn arrange(merged: Vec<Value>, order: &[Value], before: &[Value], kind: List
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(other), Some(next)) => {
-                let places = position(other, before, kind).zip(position(next, before, kind));
+                let places = before.find(other).zip(before.find(next));
                 places.is_some_and(|(other, next)| other < next)
             }
         };

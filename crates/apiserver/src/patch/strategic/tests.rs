@@ -163,3 +163,32 @@ fn a_missing_merge_key_is_refused() {
     let merged = apply(typed(json!({}), "Pod"), &patch).expect("there is nothing to merge with");
     assert_eq!(merged["spec"], patch["spec"]);
 }
+
+/// Sorting by places that are looked for one by one, or looking for each in all, would take minutes here.
+#[test]
+fn long_lists() {
+    const LONG: usize = 100_000;
+    let names =
+        |range: std::ops::Range<usize>| range.map(|n| Value::from(format!("x/{n}"))).collect::<Vec<_>>();
+    let object = typed(json!({"metadata": {"finalizers": names(0..LONG)}}), "Pod");
+    let patch = json!({"metadata": {"finalizers": names(1..LONG + 1)}});
+    let merged = apply(object.clone(), &patch).unwrap();
+    assert_eq!(merged["metadata"]["finalizers"], Value::from(names(0..LONG + 1)));
+    let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": names(1..LONG)}});
+    assert_eq!(apply(object, &patch).unwrap()["metadata"]["finalizers"], json!(["x/0"]));
+
+    let volumes = |range: std::ops::Range<usize>, more: Value| {
+        let volume = |n| {
+            let mut volume = more.clone();
+            volume["name"] = format!("{n}").into();
+            volume
+        };
+        Value::from(range.map(volume).collect::<Vec<_>>())
+    };
+    let object = typed(json!({"spec": {"volumes": volumes(0..LONG, json!({"a": 1}))}}), "Pod");
+    let patch = json!({"spec": {"volumes": volumes(0..LONG, json!({"b": 2}))}});
+    let merged = apply(object.clone(), &patch).unwrap();
+    assert_eq!(merged["spec"]["volumes"], volumes(0..LONG, json!({"a": 1, "b": 2})));
+    let patch = json!({"spec": {"volumes": volumes(1..LONG, json!({"$patch": "delete"}))}});
+    assert_eq!(apply(object, &patch).unwrap()["spec"]["volumes"], json!([{"name": "0", "a": 1}]));
+}

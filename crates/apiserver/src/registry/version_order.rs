@@ -2,8 +2,6 @@
 
 use std::cmp::Ordering;
 
-use super::definition::{Spec, Version};
-
 /// Stable before beta before alpha, newer before older.
 pub fn compare(one: &str, other: &str) -> Ordering {
     match (rank(one), rank(other)) {
@@ -31,34 +29,31 @@ fn rank(version: &str) -> Option<(u8, u64, u64)> {
     Some((stability, major, minor.parse().ok()?))
 }
 
-/// What clients of a deprecated version are told.
-pub fn deprecation(spec: &Spec, version: &Version) -> Option<String> {
-    if !version.deprecated {
-        return None;
-    }
-    if let Some(text) = &version.deprecation_warning {
-        return Some(text.clone());
-    }
-    let named = |name: &str| format!("{}/{name} {}", spec.group, spec.names.kind);
-    let better =
-        |other: &&Version| other.served && !other.deprecated && compare(&other.name, &version.name).is_lt();
-    let newest = spec.versions.iter().filter(better).min_by(|one, other| compare(&one.name, &other.name));
-    let instead = newest.map(|newest| format!("; use {}", named(&newest.name))).unwrap_or_default();
-    Some(format!("{} is deprecated{instead}", named(&version.name)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn newest_first() {
-        let mut versions =
-            ["foo10", "v1alpha1", "v1beta1", "v3beta1", "v1", "v10", "v2", "v1beta2", "foo1", "v1x"];
+        let ordered = [
+            "v10",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v3beta1",
+            "v1beta2",
+            "v1beta1",
+            "v12alpha1",
+            "v11alpha2",
+            "v10alpha1",
+            "foo1",
+            "foo10",
+            "v1x",
+        ];
+        let mut versions = ordered;
+        versions.reverse();
         versions.sort_by(|one, other| compare(one, other));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v3beta1", "v1beta2", "v1beta1", "v1alpha1", "foo1", "foo10", "v1x"]
-        );
+        assert_eq!(versions, ordered);
     }
 }
