@@ -1,5 +1,7 @@
 //! Answers that are not objects: the `Status` of the Kubernetes API, phrased as upstream phrases it.
 
+use std::collections::HashSet;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -123,13 +125,9 @@ impl Status {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut message = format!("{qualified} {name:?} is invalid");
         // Upstream folds repeated texts and brackets only what is left.
-        let mut texts: Vec<String> = Vec::new();
-        for error in errors {
-            let text = error.to_string();
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        texts.retain(|text| seen.insert(text.clone()));
         match &texts[..] {
             [] => {}
             [one] => message.push_str(&format!(": {one}")),
