@@ -11,7 +11,7 @@ use bowline_api::ObjectKey;
 use serde_json::Value;
 
 use super::Actor;
-use super::delete::{self, Options};
+use super::delete::{self, Options, Propagation};
 use crate::core::Core;
 use crate::metadata;
 use crate::registry::{Kind, KindInfo};
@@ -69,7 +69,9 @@ async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
         let kind = kind.as_ref();
         let page = core.page(kind, Some(namespace), None, None, usize::MAX);
         for object in page.map_err(Status::internal)?.objects {
-            match delete::delete(core, kind, &object.key, &Options::default(), &Actor::server()).await {
+            // With the namespace goes all that could be left behind.
+            let options = Options { propagation: Some(Propagation::Background), ..Options::default() };
+            match delete::delete(core, kind, &object.key, &options, &Actor::server()).await {
                 Err(status) if status.code >= 500 => return Err(status),
                 _ => {}
             }
