@@ -170,6 +170,8 @@ pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 pub const DESCRIPTION: &str = "kubernetes.io/description";
 /// On a pod: the kubelet's picture of one that it runs on its own account.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// On a pod: those with lower numbers are given up first when a set shrinks.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// On a default role or binding: `false` keeps the server from repairing it.
 pub const RBAC_AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 /// What is known of a user beside name and groups: the credential, and for service accounts the pod and its node.

@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::core::v1::{
     CSIPersistentVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
 };
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::keys;
 use crate::meta::Meta;
@@ -71,10 +73,14 @@ pub fn reclaim_policy(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref()).unwrap_or(RETAIN)
 }
 
+/// The amount that a claim asks for, if it says one.
+pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&Quantity> {
+    spec.resources.as_ref()?.requests.as_ref()?.get(STORAGE)
+}
+
 /// Bytes that a claim asks for; 0 when it says nothing.
 pub fn requested_bytes(claim: &PersistentVolumeClaim) -> Result<i64, BadQuantity> {
-    let requests = claim.spec.as_ref().and_then(|s| s.resources.as_ref()).and_then(|r| r.requests.as_ref());
-    requests.and_then(|r| r.get(STORAGE)).map_or(Ok(0), bytes_of)
+    claim.spec.as_ref().and_then(requested).map_or(Ok(0), bytes_of)
 }
 
 pub fn capacity_bytes(volume: &PersistentVolume) -> Result<i64, BadQuantity> {

@@ -11,8 +11,6 @@ use crate::field::Invalid;
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 const UPDATE_PERIOD_MIN: i64 = 10;
 
 const COLUMNS: &[Column] = &[
@@ -129,12 +127,7 @@ fn token_errors(requests: &[TokenRequest]) -> Vec<Invalid> {
             continue;
         }
         let Some(seconds) = request.expiration_seconds else { continue };
-        let text = match seconds {
-            ..TOKEN_SECONDS_MIN => "may not specify a duration less than 10 minutes",
-            TOKEN_SECONDS_MIN..=TOKEN_SECONDS_MAX => continue,
-            _ => "may not specify a duration larger than 2^32 seconds",
-        };
-        errors.push(Invalid::invalid(format!("{at}.expirationSeconds"), seconds, text));
+        errors.extend(check::token_lifetime(&format!("{at}.expirationSeconds"), seconds));
     }
     errors
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::check::same::immutable;
 use super::event::{self, EventRules};
-use super::{Column, Names, Rules, StoredAs};
+use super::{Column, Dependents, Names, Rules, StoredAs};
 use crate::field::Invalid;
 
 /// Fields that the two APIs name differently: core's name, and the one here.
@@ -33,6 +33,7 @@ impl Rules for EventV1Rules {
     const NAMES: Names = EventRules::NAMES;
     const NAMESPACED: bool = true;
     const CREATE_ON_UPDATE: bool = true;
+    const DEPENDENTS: Dependents = EventRules::DEPENDENTS;
     const FIELD_LABELS: &'static [&'static str] = &[
         "regarding.kind",
         "regarding.namespace",

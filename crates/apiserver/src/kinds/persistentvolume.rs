@@ -3,6 +3,7 @@
 //! `spec`: what a volume may look like; `source`: where its bytes are; `update`: what may not change.
 
 pub mod intree;
+pub mod intree_defaults;
 pub mod source;
 pub mod spec;
 mod update;
@@ -55,6 +56,18 @@ impl Rules for PersistentVolumeRules {
         spec.volume_mode.get_or_insert_with(|| volume::FILESYSTEM.into());
         if let Some(path) = &mut spec.host_path {
             path.type_.get_or_insert_default();
+        }
+        if let Some(iscsi) = &mut spec.iscsi {
+            intree_defaults::iscsi(&mut iscsi.iscsi_interface);
+        }
+        if let Some(rbd) = &mut spec.rbd {
+            intree_defaults::rbd(&mut rbd.pool, &mut rbd.user, &mut rbd.keyring);
+        }
+        if let Some(scale_io) = &mut spec.scale_io {
+            intree_defaults::scale_io(&mut scale_io.storage_mode, &mut scale_io.fs_type);
+        }
+        if let Some(disk) = &mut spec.azure_disk {
+            intree_defaults::azure_disk(disk);
         }
     }
 

@@ -73,6 +73,11 @@ impl Row {
     }
 }
 
+/// The items of a list, none if it is none.
+pub fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// [`Kind`] for a row.
 pub struct Plain {
     info: KindInfo,

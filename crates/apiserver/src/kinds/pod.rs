@@ -3,12 +3,14 @@
 //! `defaults`; what may be asked for: `spec` and whatever it calls; what may change: `update`, `status`, and through
 //! doors of their own, `parts`; `qos`: the class that follows from resources; `cells`: what `kubectl get` shows.
 
+mod annotations;
 mod cells;
 mod claims;
 mod containers;
 pub mod defaults;
 mod environment;
 mod files;
+mod gated;
 mod keys;
 mod mounts;
 mod network;
@@ -84,7 +86,7 @@ impl Rules for PodRules {
         if spec.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0) {
             spec.termination_grace_period_seconds = Some(1);
         }
-        let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let gated = gated::is_gated(spec);
         let class = qos::class(spec);
         keys::settle(pod);
         pod.status = Some(PodStatus {
@@ -104,16 +106,20 @@ impl Rules for PodRules {
     }
 
     fn validate(pod: &Pod) -> Vec<Invalid> {
-        spec::errors("spec", spec::Owner::Pod(pod.name()), &pod.spec.clone().unwrap_or_default())
+        let spec = pod.spec.clone().unwrap_or_default();
+        let mut errors =
+            annotations::errors("metadata.annotations", pod.metadata.annotations.as_ref(), &spec);
+        errors.extend(spec::errors("spec", spec::Owner::Pod(pod.name()), &spec));
+        errors
     }
 
     fn validate_new(pod: &Pod) -> Vec<Invalid> {
         let spec = pod.spec.clone().unwrap_or_default();
         let mut errors = Self::validate(pod);
+        let gated = gated::is_gated(&spec);
         if spec.ephemeral_containers.is_some_and(|containers| !containers.is_empty()) {
             errors.push(Invalid::forbidden("spec.ephemeralContainers", "cannot be set on create"));
         }
-        let gated = spec.scheduling_gates.is_some_and(|gates| !gates.is_empty());
         if gated && !spec.node_name.unwrap_or_default().is_empty() {
             let text = "cannot be set until all schedulingGates have been cleared";
             errors.push(Invalid::forbidden("spec.nodeName", text));
@@ -122,7 +128,10 @@ impl Rules for PodRules {
     }
 
     fn validate_update(new: &Pod, old: &Pod) -> Vec<Invalid> {
-        update::errors(&new.spec.clone().unwrap_or_default(), &old.spec.clone().unwrap_or_default())
+        let mut errors = annotations::change_errors(new, old);
+        let (after, before) = (new.spec.clone().unwrap_or_default(), old.spec.clone().unwrap_or_default());
+        errors.extend(update::errors(&after, &before));
+        errors
     }
 
     fn prepare_part(new: &mut Pod, old: &Pod, part: Part) {
@@ -134,7 +143,9 @@ impl Rules for PodRules {
     }
 
     fn validate_status(new: &Pod, old: &Pod) -> Vec<Invalid> {
-        status::errors(new, old)
+        let mut errors = annotations::change_errors(new, old);
+        errors.extend(status::errors(new, old));
+        errors
     }
 
     /// Somebody has to stop the containers first, unless nobody runs them.

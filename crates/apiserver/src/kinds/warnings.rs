@@ -1,11 +1,12 @@
 //! What a new object asks for that works, or was meant, otherwise: texts for `Warning` headers, in upstream's words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_api::{keys, name, quantity};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
+use super::plain::items;
 use crate::metadata;
 use crate::registry::Part;
 use crate::status::Resource;
@@ -15,6 +16,8 @@ const OLD_CLASS: &str = "deprecated since v1.8; use \"storageClassName\" attribu
 const OLD_OPTIONS: &str = "deprecated since v1.31; use \"mountOptions\" attribute instead";
 const RECYCLE: &str = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
 const TOKENS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+/// Warnings of ports that collide.
+const PORTS_MAX: usize = 128;
 /// Volumes of plugins that are gone, and since when.
 const GONE: [(&str, &str); 8] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
@@ -97,10 +100,6 @@ pub fn of_update(resource: Resource<'_>, part: Part, old: &Value, new: &Value) -
         _ => false,
     };
     if due { of(resource, new) } else { Vec::new() }
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn text(value: &Value) -> &str {
@@ -302,6 +301,36 @@ fn container(at: &str, one: &Value) -> Vec<String> {
     found
 }
 
+/// Ports of one number and protocol that were seen, by position.
+#[derive(Default)]
+struct Twins<'a> {
+    all: Vec<usize>,
+    /// Those that are not on the host.
+    inside: Vec<usize>,
+    by_place: BTreeMap<(&'a str, i64), Vec<usize>>,
+}
+
+impl<'a> Twins<'a> {
+    /// Those at the same place, in order, and those that overlap with it.
+    fn of(&self, place: (&'a str, i64)) -> Vec<(usize, &'static str)> {
+        let same = self.by_place.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let others = if place.1 == 0 { &self.all } else { &self.inside };
+        let mut found: Vec<(usize, &str)> = same.iter().map(|at| (*at, "duplicate")).collect();
+        let overlapping = others.iter().filter(|at| same.binary_search(at).is_err());
+        found.extend(overlapping.take(PORTS_MAX).map(|at| (*at, "overlapping")));
+        found.sort_unstable();
+        found
+    }
+
+    fn add(&mut self, position: usize, place: (&'a str, i64)) {
+        self.all.push(position);
+        self.by_place.entry(place).or_default().push(position);
+        if place.1 == 0 {
+            self.inside.push(position);
+        }
+    }
+}
+
 fn ports(containers: &[(String, &Value)]) -> Vec<String> {
     let all = containers.iter().flat_map(|(at, one)| {
         items(&one["ports"])
@@ -310,22 +339,26 @@ fn ports(containers: &[(String, &Value)]) -> Vec<String> {
             .map(move |(index, port)| (format!("{at}.ports[{index}]"), port))
     });
     let all: Vec<(String, &Value)> = all.collect();
-    let number = |port: &Value| (port["containerPort"].as_i64(), text(&port["protocol"]).to_owned());
-    let host = |port: &Value| port["hostPort"].as_i64().unwrap_or(0);
     let mut found = Vec::new();
+    let mut seen: BTreeMap<(Option<i64>, &str), Twins<'_>> = BTreeMap::new();
     for (position, (at, port)) in all.iter().enumerate() {
-        for (other_at, other) in all[..position].iter().filter(|(_, other)| number(other) == number(port)) {
-            if port["hostIP"] == other["hostIP"] && host(port) == host(other) {
-                found.push(format!("{at}: duplicate port definition with {other_at}"));
-            } else if host(port) == 0 || host(other) == 0 {
-                found.push(format!("{at}: overlapping port definition with {other_at}"));
-            }
+        let place = (text(&port["hostIP"]), port["hostPort"].as_i64().unwrap_or(0));
+        let twins = seen.entry((port["containerPort"].as_i64(), text(&port["protocol"]))).or_default();
+        for (other, how) in twins.of(place) {
+            found.push(format!("{at}: {how} port definition with {}", all[other].0));
+        }
+        twins.add(position, place);
+        if found.len() >= PORTS_MAX {
+            // Pairs are many more than ports, and nobody reads on.
+            found.truncate(PORTS_MAX);
+            break;
         }
     }
-    for (position, (at, port)) in all.iter().enumerate().filter(|(_, (_, port))| !port["name"].is_null()) {
-        let first = all[..position].iter().find(|(_, other)| other["name"] == port["name"]);
-        if let Some((other, _)) = first {
-            let name = text(&port["name"]);
+    let mut names = BTreeMap::new();
+    for (at, port) in all.iter().filter(|(_, port)| !port["name"].is_null()) {
+        let name = text(&port["name"]);
+        let other = *names.entry(name).or_insert(at);
+        if other != at {
             found.push(format!("{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will use {other}"));
         }
     }
@@ -420,6 +453,40 @@ mod tests {
         for (group, plural, object, want) in table {
             assert_eq!(of(Resource { group, plural }, &object), want, "{object}");
         }
+    }
+
+    #[test]
+    fn ports_that_collide() {
+        let pod = |ports: Vec<Value>| json!({"metadata": {"name": "p"}, "spec": {"containers": [{"ports": ports}]}});
+        let warned = |ports: Vec<Value>| of(Resource { group: "", plural: "pods" }, &pod(ports));
+        let at = |host: i64| json!({"containerPort": 1, "protocol": "TCP", "hostPort": host});
+        let how = |position: usize, how: &str, other: usize| {
+            format!(
+                "spec.containers[0].ports[{position}]: {how} port definition with spec.containers[0].ports[{other}]"
+            )
+        };
+        let other = json!({"containerPort": 1, "protocol": "UDP"});
+        assert_eq!(
+            warned(vec![at(0), at(5), at(6), at(5), other, at(0)]),
+            [
+                how(1, "overlapping", 0),
+                how(2, "overlapping", 0),
+                how(3, "overlapping", 0),
+                how(3, "duplicate", 1),
+                how(5, "duplicate", 0),
+                how(5, "overlapping", 1),
+                how(5, "overlapping", 2),
+                how(5, "overlapping", 3),
+            ]
+        );
+        assert_eq!(warned(vec![at(0); 10_000]).len(), PORTS_MAX, "of fifty million pairs");
+        let named = |name: &str, port: i64| json!({"containerPort": port, "name": name});
+        assert_eq!(
+            warned(vec![named("a", 1), named("b", 2), named("a", 3)]),
+            [
+                r#"spec.containers[0].ports[2]: duplicate port name "a" with spec.containers[0].ports[0], services and probes that select ports by name will use spec.containers[0].ports[0]"#
+            ]
+        );
     }
 
     /// Whether upstream's server warned of the change from the first to the second.

@@ -1,17 +1,21 @@
 //! Owner references: what an object may say of its owners.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::field::{Invalid, Reason};
 
 const FIELD: &str = "metadata.ownerReferences";
+/// Bytes of complaints about controllers, each of which repeats all owners, after which there are no more.
+const TOLD_MAX: usize = 1 << 20;
 /// In upstream's order, which shows in texts.
 const FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
 pub fn owner_errors(owners: &Value) -> Vec<Invalid> {
     let owners = owners.as_array().map(Vec::as_slice).unwrap_or_default();
     let name = |owner: &Value| format!("{}/{}", text(owner, "kind"), text(owner, "name"));
-    let (mut errors, mut controller) = (Vec::new(), None);
+    let (mut errors, mut controller, mut told) = (Vec::new(), None, 0);
     for owner in owners {
         errors.extend(errors_of_one(owner));
         if owner["controller"] != true {
@@ -21,12 +25,17 @@ pub fn owner_errors(owners: &Value) -> Vec<Invalid> {
             controller = Some(name(owner));
             continue;
         };
+        if told > TOLD_MAX {
+            continue;
+        }
         let shown: Vec<String> = owners.iter().map(shown).collect();
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
             name(owner)
         );
-        errors.push(invalid(&format!("[{}]", shown.join(",")), &why));
+        let error = invalid(&format!("[{}]", shown.join(",")), &why);
+        told += error.detail.len();
+        errors.push(error);
     }
     errors
 }
@@ -78,16 +87,15 @@ fn invalid(value: &str, why: &str) -> Invalid {
 /// Drops references that stand twice. The answer is what to warn of, after `moment`.
 pub fn fold_owners(object: &mut Value, moment: &str) -> Option<String> {
     let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut seen = HashSet::with_capacity(owners.len());
     let mut dropped: Vec<String> = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            dropped.push(text(&owner, "uid").to_owned());
-        } else {
-            kept.push(owner);
+    owners.retain(|owner| {
+        let first = seen.insert(owner.clone());
+        if !first {
+            dropped.push(text(owner, "uid").to_owned());
         }
-    }
-    *owners = kept;
+        first
+    });
     (!dropped.is_empty()).then(|| {
         format!(
             ".{FIELD} contains duplicate entries{moment}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

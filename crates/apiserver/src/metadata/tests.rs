@@ -125,3 +125,13 @@ fn references_that_stand_twice() {
     assert_eq!(object["metadata"]["ownerReferences"], json!([a, b, c]));
     assert_eq!(fold_owners(&mut object, ""), None);
 }
+
+/// Each complaint repeats the whole list, so that all together would take gigabytes.
+#[test]
+fn many_controllers_are_not_all_told() {
+    let owner = |name: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": name.to_string(), "uid": name.to_string(), "controller": true});
+    let errors = |count: usize| owners::owner_errors(&(0..count).map(owner).collect());
+    assert_eq!(errors(100).len(), 99, "upstream tells all of a few");
+    let told: usize = errors(10_000).iter().map(|error| error.detail.len()).sum();
+    assert!((1..8 << 20).contains(&told), "{told}");
+}

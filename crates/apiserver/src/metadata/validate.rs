@@ -1,16 +1,15 @@
 //! Rules of metadata, which hold for all kinds alike.
 
 use bowline_api::keys;
-use bowline_api::name::{label_value_errors, qualified_name_errors};
+use bowline_api::name::qualified_name_errors;
 use serde_json::Value;
 
 use super::owners::owner_errors;
 use super::{deleting, finalizers, text};
-use crate::field::{Invalid, Reason};
+use crate::field::Invalid;
+use crate::kinds::check::{names, selectors};
 use crate::registry::Kind;
 
-/// All annotations of an object together.
-const ANNOTATIONS_MAX: usize = 256 << 10;
 const IMMUTABLE: &str = "field is immutable";
 
 pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
@@ -29,32 +28,16 @@ pub fn validate(object: &Value, kind: &dyn Kind) -> Vec<Invalid> {
             kind.name_errors(name).into_iter().map(|why| Invalid::invalid("metadata.name", name, why)),
         ),
     }
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        let value = value.as_str().unwrap_or_default();
-        let keys = qualified_name_errors(key).into_iter();
-        errors.extend(keys.map(|why| Invalid::invalid("metadata.labels", key.as_str(), why)));
-        let values = label_value_errors(value).into_iter();
-        errors.extend(values.map(|why| Invalid::invalid("metadata.labels", value, why)));
-    }
-    let mut size = 0;
-    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        // Case does not matter in annotation keys, unlike in label keys.
-        let lower = key.to_lowercase();
-        let keys = qualified_name_errors(&lower).into_iter();
-        errors.extend(keys.map(|why| Invalid::invalid("metadata.annotations", key.as_str(), why)));
-        size += key.len() + value.as_str().unwrap_or_default().len();
-    }
-    if size > ANNOTATIONS_MAX {
-        errors.push(Invalid {
-            reason: Reason::TooLong,
-            field: "metadata.annotations".into(),
-            value: None,
-            detail: format!("may not be more than {ANNOTATIONS_MAX} bytes"),
-        });
-    }
+    errors.extend(selectors::label_pairs("metadata.labels", pairs(&metadata["labels"])));
+    errors.extend(names::annotation_pairs("metadata.annotations", pairs(&metadata["annotations"])));
     errors.extend(owner_errors(&metadata["ownerReferences"]));
     errors.extend(finalizer_errors(&finalizers(object), kind.custom().is_some()));
     errors
+}
+
+fn pairs(texts: &Value) -> impl Iterator<Item = (&str, &str)> + Clone {
+    let all = texts.as_object().into_iter().flatten();
+    all.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
 /// Custom resources are only warned of bare names.

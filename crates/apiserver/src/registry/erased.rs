@@ -194,6 +194,12 @@ impl<R: Rules> Erased<R> {
         Schema::get().render(self.shape()?, &mut value);
         Ok(value)
     }
+
+    /// An object in which absent and empty are one wherever they are one to upstream, so that two of them compare.
+    fn settled(&self, mut object: Value) -> Result<R::Object, String> {
+        Schema::get().render(self.shape()?, &mut object);
+        typed(&object)
+    }
 }
 
 fn typed<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, String> {
@@ -231,23 +237,25 @@ impl<R: Rules> Kind for Erased<R> {
         part: Part,
         now: Timestamp,
     ) -> Result<Prepared, String> {
-        let (mut new, old): (R::Object, R::Object) = (typed(&new)?, typed(old)?);
+        let (mut new, mut old) = (self.settled(new)?, self.settled(old.clone())?);
+        // What was stored before a default came, or by somebody who has another one, did not change because of it.
+        R::default_fields(&mut old);
+        match part {
+            Part::Main => R::prepare_update(&mut new, &old),
+            Part::Status => R::prepare_status(&mut new, &old, now),
+            Part::Binding => {}
+            Part::EphemeralContainers | Part::Resize => R::prepare_part(&mut new, &old, part),
+        }
+        // What is looked at is what will be stored.
+        let object = self.rendered(&new)?;
+        let new: R::Object = typed(&object)?;
         let errors = match part {
-            Part::Main => {
-                R::prepare_update(&mut new, &old);
-                R::validate_change(&new, &old)
-            }
-            Part::Status => {
-                R::prepare_status(&mut new, &old, now);
-                R::validate_status(&new, &old)
-            }
+            Part::Main => R::validate_change(&new, &old),
+            Part::Status => R::validate_status(&new, &old),
             Part::Binding => Vec::new(),
-            Part::EphemeralContainers | Part::Resize => {
-                R::prepare_part(&mut new, &old, part);
-                R::validate_part(&new, &old, part)
-            }
+            Part::EphemeralContainers | Part::Resize => R::validate_part(&new, &old, part),
         };
-        Ok(Prepared { errors, object: self.rendered(&new)? })
+        Ok(Prepared { errors, object })
     }
 
     fn name_errors(&self, name: &str) -> Vec<String> {

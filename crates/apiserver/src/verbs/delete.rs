@@ -19,7 +19,7 @@ use crate::registry::{Kind, KindInfo};
 use crate::status::{Resource, Status};
 use crate::store::{Change, Expect, Stored, Write, WriteError, json};
 
-pub use options::{Options, embedded};
+pub use options::{Options, Propagation, embedded};
 use plan::{Character, Plan, plan};
 
 /// How often a deletion that names no version starts over when others write in between.

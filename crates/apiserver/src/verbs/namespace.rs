@@ -13,7 +13,7 @@ use bowline_api::ObjectKey;
 use serde_json::Value;
 
 use super::Actor;
-use super::delete::{self, Options};
+use super::delete::{self, Options, Propagation};
 use crate::core::Core;
 use crate::metadata;
 use crate::registry::{Kind, KindInfo};
@@ -87,7 +87,9 @@ async fn sweep(core: &Core, namespace: &str) -> Result<(), Status> {
         }
         for object in page.objects {
             let uid = metadata::text(&object.value(), "uid").to_owned();
-            let options = Options { uid: Some(uid), ..Options::default() };
+            // With the namespace goes all that could be left behind.
+            let propagation = Some(Propagation::Background);
+            let options = Options { uid: Some(uid), propagation, ..Options::default() };
             match delete::delete(core, kind, &object.key, &options, &Actor::server()).await {
                 Err(status) if status.code >= 500 => return Err(status),
                 _ => {}

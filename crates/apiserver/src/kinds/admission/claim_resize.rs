@@ -15,7 +15,8 @@ pub fn resize_refusal(
     class: impl Fn(&str) -> Option<StorageClass>,
 ) -> Option<&'static str> {
     let zero = Quantity("0".into());
-    let (after, before) = (request(new).unwrap_or(&zero), request(old).unwrap_or(&zero));
+    let [after, before] =
+        [new, old].map(|claim| claim.spec.as_ref().and_then(volume::requested).unwrap_or(&zero));
     if quantity::compare(after, before) != Ok(Ordering::Greater) {
         return None;
     }
@@ -26,8 +27,4 @@ pub fn resize_refusal(
     let unchanged = name.filter(|name| volume::claim_class(old) == Some(name));
     let expands = unchanged.and_then(class).and_then(|class| class.allow_volume_expansion);
     (expands != Some(true)).then_some(NOT_DYNAMIC)
-}
-
-fn request(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
-    claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get(volume::STORAGE)
 }

@@ -1,7 +1,9 @@
 //! Hands out addresses of services and ports of nodes. What is taken is what stored services say.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
@@ -19,18 +21,26 @@ const HOSTS: std::ops::Range<u32> = 2..0xffff;
 const PORTS: std::ops::RangeInclusive<u32> = 30_000..=32_767;
 
 /// Two positions that only move forward: requests at the same time get different ones, so that they cannot be
-/// given the same address between looking and storing.
+/// given the same address between looking and storing. Other servers of the same store move forward from elsewhere,
+/// which makes it unlikely that two of them are at the same place at the same time.
 #[derive(Default)]
 pub struct ServiceAddresses {
+    /// Follows from the first request, which no two servers have in common.
+    start: OnceLock<u32>,
     host: AtomicU32,
     port: AtomicU32,
 }
 
 impl ServiceAddresses {
+    fn next(&self, position: &AtomicU32, count: u32) -> u32 {
+        let start = self.start.get().copied().unwrap_or_default() % count;
+        (start + position.fetch_add(1, Ordering::Relaxed) % count) % count
+    }
+
     fn free_address(&self, taken: &BTreeSet<String>) -> Option<String> {
         let count = HOSTS.end - HOSTS.start;
         let address = || {
-            let host = HOSTS.start + self.host.fetch_add(1, Ordering::Relaxed) % count;
+            let host = HOSTS.start + self.next(&self.host, count);
             Ipv4Addr::from(NETWORK + host).to_string()
         };
         (0..count).map(|_| address()).find(|address| !taken.contains(address))
@@ -38,7 +48,7 @@ impl ServiceAddresses {
 
     fn free_port(&self, taken: &BTreeSet<u64>) -> Option<u64> {
         let count = PORTS.end() - PORTS.start() + 1;
-        let port = || u64::from(PORTS.start() + self.port.fetch_add(1, Ordering::Relaxed) % count);
+        let port = || u64::from(PORTS.start() + self.next(&self.port, count));
         (0..count).map(|_| port()).find(|port| !taken.contains(port))
     }
 
@@ -86,6 +96,13 @@ impl ServiceAddresses {
     }
 }
 
+fn start(request: &AdmissionRequest<'_>) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (request.namespace, request.name, request.now.as_nanosecond()).hash(&mut hasher);
+    // Half of the bits are as good as all.
+    (hasher.finish() >> 32) as u32
+}
+
 /// What other services have.
 #[derive(Default)]
 struct Taken {
@@ -128,6 +145,7 @@ impl Admission for ServiceAddresses {
         if !errors.is_empty() {
             return Err(Status::invalid("", "Service", request.name, &errors));
         }
+        self.start.get_or_init(|| start(request));
         let mut taken = Taken::by_others(request, lister);
         let before = request.old.map(|old| &old["spec"]);
         let spec = &mut object["spec"];

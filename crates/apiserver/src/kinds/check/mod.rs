@@ -22,6 +22,13 @@ pub fn too_long(field: impl Into<String>, max: usize) -> Invalid {
     Invalid { reason: Reason::TooLong, field: field.into(), value: None, detail }
 }
 
+/// More than `most` items. How many there are is the value.
+pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Option<Invalid> {
+    let detail = format!("must have at most {most} items");
+    let value = Some(count.into());
+    (count > most).then(|| Invalid { reason: Reason::TooMany, field: field.into(), value, detail })
+}
+
 /// Refers to something that is not there.
 pub fn not_found(field: impl Into<String>, value: &str) -> Invalid {
     let value = Some(Value::from(value));
@@ -62,6 +69,16 @@ pub fn non_negative(field: &str, value: i64) -> Option<Invalid> {
 /// Zero or below.
 pub fn positive(field: &str, value: i64) -> Option<Invalid> {
     (value <= 0).then(|| Invalid::invalid(field, value, "must be greater than zero"))
+}
+
+/// How long a token of a service account may last.
+pub fn token_lifetime(field: &str, seconds: i64) -> Option<Invalid> {
+    let text = match seconds {
+        ..600 => "may not specify a duration less than 10 minutes",
+        600..=0x1_0000_0000 => return None,
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    Some(Invalid::invalid(field, seconds, text))
 }
 
 /// Wording of a number outside a range.

@@ -59,11 +59,19 @@ pub fn subdomain_prefix(field: &str, value: &str) -> Vec<Invalid> {
 
 /// Keys of annotations, whose case does not matter, and their size.
 pub fn annotations(field: &str, annotations: Option<&BTreeMap<String, String>>) -> Vec<Invalid> {
-    let all = || annotations.into_iter().flatten();
-    let mut errors: Vec<Invalid> = all()
+    let pairs = annotations.into_iter().flatten();
+    annotation_pairs(field, pairs.map(|(key, value)| (key.as_str(), value.as_str())))
+}
+
+pub fn annotation_pairs<'a>(
+    field: &str,
+    annotations: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+) -> Vec<Invalid> {
+    let mut errors: Vec<Invalid> = annotations
+        .clone()
         .flat_map(|(key, _)| each(field, key, name::qualified_name_errors(&key.to_lowercase())))
         .collect();
-    if all().map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
+    if annotations.map(|(key, value)| key.len() + value.len()).sum::<usize>() > ANNOTATIONS_MAX {
         errors.push(check::too_long(field, ANNOTATIONS_MAX));
     }
     errors

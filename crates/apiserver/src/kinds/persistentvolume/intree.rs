@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::field::Invalid;
+use crate::kinds::check;
 
 /// A source, where complaints about it point, and what it must have.
 struct Rule {
@@ -35,7 +36,7 @@ const RULES: [Rule; 17] = [
     rule("gitRepo", "gitRepo", &["repository"]),
     rule("azureDisk", "azureDisk", &["diskName", "diskURI"]),
 ];
-/// Units of an iSCSI target.
+/// Units of a target.
 const UNITS: std::ops::RangeInclusive<i64> = 0..=255;
 
 /// What is wrong with a source at `field`, which is the spec of a volume or a volume of a pod.
@@ -52,17 +53,44 @@ pub fn errors(field: &str, source: &str, spec: &Value) -> Vec<Invalid> {
         let missing = required.iter().filter(|name| is_empty(&given[**name]));
         errors.extend(missing.map(|name| Invalid::required(format!("{field}.{at}.{name}"), "")));
     }
-    let unit = given["lun"].as_i64().filter(|unit| source == "iscsi" && !UNITS.contains(unit));
-    errors.extend(unit.map(|unit| {
-        Invalid::invalid(format!("{field}.iscsi.lun"), unit, "must be between 0 and 255, inclusive")
-    }));
+    if source == "iscsi" {
+        errors.extend(unit_error(&format!("{field}.iscsi.lun"), &given["lun"]));
+    }
     if source == "flocker" && is_empty(&given["datasetName"]) && is_empty(&given["datasetUUID"]) {
         let why = "one of datasetName and datasetUUID is required";
         errors.push(Invalid::required(format!("{field}.flocker"), why));
     }
-    if source == "fc" && is_empty(&given["targetWWNs"]) && is_empty(&given["wwids"]) {
-        let why = "must specify either targetWWNs or wwids, but not both";
-        errors.push(Invalid::required(format!("{field}.fc.targetWWNs"), why));
+    if source == "fc" {
+        errors.extend(fibre_channel_errors(&format!("{field}.fc"), given));
+    }
+    errors
+}
+
+fn unit_error(at: &str, unit: &Value) -> Option<Invalid> {
+    let unit = unit.as_i64().filter(|unit| !UNITS.contains(unit))?;
+    Some(Invalid::invalid(at, unit, check::range_text(*UNITS.start(), *UNITS.end())))
+}
+
+fn fibre_channel_errors(at: &str, given: &Value) -> Vec<Invalid> {
+    let (targets, field) = (&given["targetWWNs"], format!("{at}.targetWWNs"));
+    let mut errors = Vec::new();
+    match (is_empty(targets), is_empty(&given["wwids"])) {
+        (true, true) => {
+            let why = "must specify either targetWWNs or wwids, but not both";
+            errors.push(Invalid::required(field, why));
+        }
+        (false, false) => {
+            let why = "targetWWNs and wwids can not be specified simultaneously";
+            errors.push(Invalid::invalid(field, targets.clone(), why));
+        }
+        _ => {}
+    }
+    if !is_empty(targets) {
+        let at = format!("{at}.lun");
+        errors.extend(match &given["lun"] {
+            Value::Null => Some(Invalid::required(at, "lun is required if targetWWNs is specified")),
+            unit => unit_error(&at, unit),
+        });
     }
     errors
 }
@@ -108,7 +136,21 @@ mod tests {
                     "spec.fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both",
                 ],
             ),
-            ("fc", json!({"wwids": ["a"]}), vec![]),
+            ("fc", json!({"wwids": ["a"], "lun": 300}), vec![]),
+            (
+                "fc",
+                json!({"wwids": ["a"], "targetWWNs": ["b"]}),
+                vec![
+                    "spec.fc.targetWWNs: Invalid value: [\"b\"]: targetWWNs and wwids can not be specified simultaneously",
+                    "spec.fc.lun: Required value: lun is required if targetWWNs is specified",
+                ],
+            ),
+            (
+                "fc",
+                json!({"targetWWNs": ["b"], "lun": 256}),
+                vec!["spec.fc.lun: Invalid value: 256: must be between 0 and 255, inclusive"],
+            ),
+            ("fc", json!({"targetWWNs": ["b"], "lun": 0}), vec![]),
             (
                 "flocker",
                 json!({}),

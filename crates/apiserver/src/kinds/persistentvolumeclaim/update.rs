@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 
-use bowline_api::volume::{STORAGE, claim_phase};
+use bowline_api::volume::{STORAGE, claim_phase, requested};
 use bowline_api::{Meta, PersistentVolumeClaim, keys, quantity};
 use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::field::Invalid;
 use crate::kinds::check::go;
-use crate::kinds::check::same::{immutable, same};
+use crate::kinds::check::same::{alike, immutable};
 
 const SPEC: &str = "core.v1.PersistentVolumeClaimSpec";
 const FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
@@ -19,7 +19,7 @@ pub fn errors(new: &PersistentVolumeClaim, old: &PersistentVolumeClaim) -> Vec<I
     let before = old.spec.clone().unwrap_or_default();
     let mut errors: Vec<Invalid> = annotation_error(new, old).into_iter().collect();
     let allowed = allowed(new, old, &after, &before);
-    if !same(&allowed, &before) {
+    if !alike(SPEC, &allowed, &before) {
         let text = format!("{FIXED}\n{}", go::difference(SPEC, &before, &allowed));
         errors.push(Invalid::forbidden("spec", text));
     }
@@ -44,7 +44,7 @@ fn allowed(
         spec.storage_class_name.clone_from(&before.storage_class_name);
     }
     if claim_phase(new) == "Bound" {
-        let stored = request(before).cloned();
+        let stored = requested(before).cloned();
         let requests = spec.resources.as_mut().and_then(|r| r.requests.as_mut());
         if let (Some(requests), Some(stored)) = (requests, stored) {
             requests.insert(STORAGE.into(), stored);
@@ -52,10 +52,6 @@ fn allowed(
         spec.volume_attributes_class_name.clone_from(&before.volume_attributes_class_name);
     }
     spec
-}
-
-fn request(spec: &PersistentVolumeClaimSpec) -> Option<&Quantity> {
-    spec.resources.as_ref()?.requests.as_ref()?.get(STORAGE)
 }
 
 fn class(claim: &PersistentVolumeClaim) -> Option<&str> {
@@ -93,8 +89,8 @@ fn shrink_error(
 ) -> Option<Invalid> {
     let zero = Quantity("0".into());
     let capacity = old.status.as_ref().and_then(|s| s.capacity.as_ref()).and_then(|c| c.get(STORAGE));
-    let wanted = request(after).unwrap_or(&zero);
-    let smaller = quantity::compare(wanted, request(before).unwrap_or(&zero)) == Ok(Ordering::Less);
+    let wanted = requested(after).unwrap_or(&zero);
+    let smaller = quantity::compare(wanted, requested(before).unwrap_or(&zero)) == Ok(Ordering::Less);
     let above = quantity::compare(wanted, capacity.unwrap_or(&zero)) == Ok(Ordering::Greater);
     (smaller && !above).then(|| {
         Invalid::forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::items;
 use crate::kinds::age;
 use crate::metadata;
 
@@ -20,10 +21,6 @@ fn age(object: &Value, now: Timestamp) -> Value {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The first few, and how many more there are.

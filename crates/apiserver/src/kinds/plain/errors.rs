@@ -2,12 +2,9 @@
 
 use serde_json::Value;
 
+use super::items;
 use crate::field::Invalid;
 use crate::kinds::check::{self, addresses};
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
 
 /// Addresses are addresses, and of several ports each has a name.
 pub fn endpoints(object: &Value) -> Vec<Invalid> {

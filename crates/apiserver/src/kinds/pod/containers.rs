@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::spec::Owner;
 use super::{environment, mounts, network, probes, resources, security};
-use crate::field::{Invalid, Reason};
+use crate::field::Invalid;
 use crate::kinds::check::{self, names, same};
 
 pub const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
@@ -154,7 +154,7 @@ fn restart_errors(at: &str, one: &Container) -> Vec<Invalid> {
         None => vec![Invalid::required(field, "must specify restartPolicy when restart rules are used")],
         Some(policy) => check::one_of(&field, policy, &RESTART_POLICIES).into_iter().collect(),
     };
-    errors.extend(too_many(format!("{at}.restartPolicyRules"), rules.len(), RULES_MAX));
+    errors.extend(check::too_many(format!("{at}.restartPolicyRules"), rules.len(), RULES_MAX));
     for (index, rule) in rules.iter().enumerate() {
         let at = format!("{at}.restartPolicyRules[{index}]");
         errors.extend(check::one_of(
@@ -168,14 +168,9 @@ fn restart_errors(at: &str, one: &Container) -> Vec<Invalid> {
         };
         errors.extend(check::one_of(&format!("{at}.exitCodes.operator"), &codes.operator, &["In", "NotIn"]));
         let count = codes.values.as_ref().map_or(0, Vec::len);
-        errors.extend(too_many(format!("{at}.exitCodes.values"), count, EXIT_CODES_MAX));
+        errors.extend(check::too_many(format!("{at}.exitCodes.values"), count, EXIT_CODES_MAX));
     }
     errors
-}
-
-fn too_many(field: String, count: usize, most: usize) -> Option<Invalid> {
-    let detail = format!("must have at most {most} items");
-    (count > most).then(|| Invalid { reason: Reason::TooMany, field, value: Some(count.into()), detail })
 }
 
 /// Init containers that run to their end have no hooks and no probes.

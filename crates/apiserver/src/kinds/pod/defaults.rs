@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Probe, ResourceRequirements, Volume};
 
 use super::{containers, resources};
+use crate::kinds::persistentvolume::intree_defaults;
 use crate::kinds::persistentvolumeclaim;
 
 const GRACE_SECONDS: i64 = 30;
@@ -48,7 +49,8 @@ pub fn fill_spec(spec: &mut PodSpec) {
     }
 }
 
-fn text(field: &mut Option<String>, default: &str) {
+/// Fills a text that is absent or empty.
+pub fn text(field: &mut Option<String>, default: &str) {
     if field.as_deref().unwrap_or_default().is_empty() {
         *field = Some(default.into());
     }
@@ -178,12 +180,16 @@ fn volume(volume: &mut Volume) {
         path.type_.get_or_insert_default();
     }
     if let Some(iscsi) = &mut volume.iscsi {
-        text(&mut iscsi.iscsi_interface, "default");
+        intree_defaults::iscsi(&mut iscsi.iscsi_interface);
     }
     if let Some(rbd) = &mut volume.rbd {
-        text(&mut rbd.pool, "rbd");
-        text(&mut rbd.user, "admin");
-        text(&mut rbd.keyring, "/etc/ceph/keyring");
+        intree_defaults::rbd(&mut rbd.pool, &mut rbd.user, &mut rbd.keyring);
+    }
+    if let Some(scale_io) = &mut volume.scale_io {
+        intree_defaults::scale_io(&mut scale_io.storage_mode, &mut scale_io.fs_type);
+    }
+    if let Some(disk) = &mut volume.azure_disk {
+        intree_defaults::azure_disk(disk);
     }
     if let Some(image) = &mut volume.image {
         text(&mut image.pull_policy, pull_policy(image.reference.as_deref()));

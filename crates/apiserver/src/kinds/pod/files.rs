@@ -15,8 +15,6 @@ const CONFLICT: &str = "conflicting duplicate paths";
 /// Fields of the pod that a file may show.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 pub fn mode_error(at: &str, mode: Option<i32>) -> Option<Invalid> {
     let wrong = mode.filter(|mode| !(0..=0o777).contains(mode))?;
@@ -124,13 +122,8 @@ fn source_errors<'a>(
 /// Upstream reports the path of a token at the volume.
 fn token_errors(volume: &str, at: &str, token: &ServiceAccountTokenProjection) -> Vec<Invalid> {
     let field = format!("{at}.expirationSeconds");
-    let seconds = token.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
-    let mut errors = Vec::new();
-    if seconds < TOKEN_SECONDS_MIN {
-        errors.push(Invalid::invalid(field, seconds, "may not specify a duration less than 10 minutes"));
-    } else if seconds > TOKEN_SECONDS_MAX {
-        errors.push(Invalid::invalid(field, seconds, "may not specify a duration larger than 2^32 seconds"));
-    }
+    let lifetime = token.expiration_seconds.and_then(|seconds| check::token_lifetime(&field, seconds));
+    let mut errors: Vec<Invalid> = lifetime.into_iter().collect();
     let field = format!("{volume}.path");
     errors.extend(match token.path.as_str() {
         "" => vec![Invalid::required(field, "")],

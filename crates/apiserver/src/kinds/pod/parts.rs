@@ -172,8 +172,10 @@ fn removed_errors(at: &str, new: &Container, old: &Container) -> Vec<Invalid> {
 fn without_sizes(one: &Container) -> Container {
     let mut one = one.clone();
     let ResourceRequirements { limits, requests, .. } = one.resources.get_or_insert_default();
-    for amounts in [limits, requests].into_iter().flatten() {
+    for list in [limits, requests] {
+        let mut amounts = list.take().unwrap_or_default();
         amounts.retain(|name, _| !RESIZABLE.contains(&name.as_str()));
+        *list = Some(amounts).filter(|amounts| !amounts.is_empty());
     }
     one
 }

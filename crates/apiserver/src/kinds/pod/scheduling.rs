@@ -9,7 +9,7 @@ use crate::field::Invalid;
 use crate::kinds::check::{self, names, selectors};
 use crate::kinds::node::EFFECTS;
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const UNSATISFIABLE: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 const INCLUSION: [&str; 2] = ["Honor", "Ignore"];

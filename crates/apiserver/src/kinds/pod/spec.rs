@@ -118,7 +118,9 @@ pub fn template_errors(at: &str, template: &PodTemplateSpec) -> Vec<Invalid> {
     let spec = template.spec.clone().unwrap_or_default();
     // Upstream leaves the metadata out of these two paths.
     let mut errors = selectors::labels(&format!("{at}.labels"), meta.labels.as_ref());
-    errors.extend(names::annotations(&format!("{at}.annotations"), meta.annotations.as_ref()));
+    let annotations = format!("{at}.annotations");
+    errors.extend(names::annotations(&annotations, meta.annotations.as_ref()));
+    errors.extend(super::annotations::errors(&annotations, meta.annotations.as_ref(), &spec));
     errors.extend(self::errors(&format!("{at}.spec"), Owner::Template, &spec));
     if spec.ephemeral_containers.is_some_and(|containers| !containers.is_empty()) {
         let text = "ephemeral containers not allowed in pod template";

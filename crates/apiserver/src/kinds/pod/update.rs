@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use super::scheduling;
+use super::{gated, scheduling};
 use crate::field::Invalid;
 use crate::kinds::check;
 use crate::kinds::check::go;
-use crate::kinds::check::same::same;
+use crate::kinds::check::same::{alike, same};
 
+const SPEC: &str = "core.v1.PodSpec";
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub fn errors(new: &PodSpec, old: &PodSpec) -> Vec<Invalid> {
@@ -27,12 +28,12 @@ pub fn errors(new: &PodSpec, old: &PodSpec) -> Vec<Invalid> {
     }
     errors.extend(tolerations_errors(new, old));
     errors.extend(gate_errors(new, old));
+    if gated::is_gated(old) {
+        errors.extend(gated::errors(new, old));
+    }
     let allowed = allowed(new, old);
-    if !same(&allowed, old) {
-        errors.push(Invalid::forbidden(
-            "spec",
-            format!("{FIXED}\n{}", go::difference("core.v1.PodSpec", old, &allowed)),
-        ));
+    if !alike(SPEC, &allowed, old) {
+        errors.push(Invalid::forbidden("spec", format!("{FIXED}\n{}", go::difference(SPEC, old, &allowed))));
     }
     errors
 }
@@ -102,6 +103,9 @@ fn allowed(new: &PodSpec, old: &PodSpec) -> PodSpec {
     spec.active_deadline_seconds = old.active_deadline_seconds;
     spec.scheduling_gates.clone_from(&old.scheduling_gates);
     spec.tolerations.clone_from(&old.tolerations);
+    if gated::is_gated(old) {
+        gated::take_back(&mut spec, old);
+    }
     let (after, before) = (new.termination_grace_period_seconds, old.termination_grace_period_seconds);
     if after == Some(1) && before.is_some_and(|seconds| seconds < 0) {
         spec.termination_grace_period_seconds = before;

@@ -173,7 +173,8 @@ fn csi_errors(at: &str, source: &CSIVolumeSource) -> Vec<Invalid> {
 /// A claim in the making; of its metadata only labels and annotations are its own.
 fn template_errors(at: &str, template: &PersistentVolumeClaimTemplate) -> Vec<Invalid> {
     let meta = template.metadata.clone().unwrap_or_default();
-    let mut errors = selectors::labels(&format!("{at}.metadata.labels"), meta.labels.as_ref());
+    let mut errors = names::annotations(&format!("{at}.metadata.annotations"), meta.annotations.as_ref());
+    errors.extend(selectors::labels(&format!("{at}.metadata.labels"), meta.labels.as_ref()));
     if let Some(fields) = same::json(&meta).as_object() {
         let foreign = fields.keys().filter(|name| !matches!(name.as_str(), "labels" | "annotations"));
         errors

@@ -26,7 +26,7 @@ fn filled_in() {
 
 #[test]
 fn data_sources_are_mirrored() {
-    let claim = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+    let claim = json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a"});
     let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
     let image = json!({"apiGroup": "example.com", "kind": "Image", "name": "i"});
     let foreign = json!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "other"});

@@ -26,6 +26,7 @@ fn pending() {
             ("late class", json!({"spec": {"storageClassName": "fast"}}), &[]),
             ("no class after all", json!({"spec": {"storageClassName": ""}}), &[]),
             ("another notation", storage("1Gi"), &[]),
+            ("as a plain number", storage("1073741824"), &[]),
             (
                 "annotations",
                 json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}}),

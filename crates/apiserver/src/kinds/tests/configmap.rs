@@ -51,6 +51,8 @@ fn immutable_once_marked() {
             ("labels", json!({"metadata": {"labels": {"a": "b"}}}), &[]),
             ("unmark", json!({"immutable": null}), &[&format!("immutable: {FROZEN}")]),
             ("data", json!({"data": {"a": "2"}}), &[&format!("data: {FROZEN}")]),
+            ("empty text", json!({"data": {"z": ""}}), &[&format!("data: {FROZEN}")]),
+            ("no bytes", json!({"binaryData": {"z": ""}}), &[&format!("binaryData: {FROZEN}")]),
             ("binary", json!({"binaryData": null}), &[&format!("binaryData: {FROZEN}")]),
         ],
     );

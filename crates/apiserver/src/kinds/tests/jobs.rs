@@ -137,8 +137,31 @@ fn changes() {
             ("speed", spec(json!({"parallelism": 4, "suspend": true})), &[]),
         ],
     );
+    let probed = |delay: Value| {
+        let probe = json!({"tcpSocket": {"port": 1}, "initialDelaySeconds": delay});
+        patched(
+            &job(),
+            &spec(
+                json!({"template": {"spec": {"containers": [{"name": "main", "image": "a:1", "livenessProbe": probe}]}}}),
+            ),
+        )
+    };
+    let again = created::<JobRules>(&probed(json!(0)));
+    let own = json!({"template": {"metadata": again["spec"]["template"]["metadata"]}, "selector": again["spec"]["selector"]});
+    let body = patched(&probed(json!(0)), &spec(own));
+    assert_errors("an empty value spelt out", update_errors::<JobRules>(&body, &again), &[]);
     let waiting = patched(&stored, &spec(json!({"suspend": true})));
-    check_update::<JobRules>(&waiting, &[("placement, while nothing runs", node, &[])]);
+    let near = |affinity: Value| spec(json!({"template": {"spec": {"affinity": affinity}}}));
+    check_update::<JobRules>(
+        &waiting,
+        &[
+            ("placement, while nothing runs", node, &[]),
+            ("nothing about nodes", near(json!({})), &[]),
+            ("pods", near(json!({"podAffinity": {}})), &["spec.template.spec: Invalid value: {…"]),
+        ],
+    );
+    let placed = patched(&waiting, &near(json!({"nodeAffinity": {}})));
+    check_update::<JobRules>(&placed, &[("nodes no more", near(Value::Null), &[])]);
     let indexed =
         created::<JobRules>(&patched(&job(), &spec(json!({"completions": 3, "completionMode": "Indexed"}))));
     check_update::<JobRules>(

@@ -31,15 +31,12 @@ mod volumeattachment;
 mod workloads;
 
 use jiff::Timestamp;
-use k8s_openapi::Resource;
 use serde_json::Value;
 
 use super::Rules;
-use super::check::same::json;
 use crate::field::Invalid;
 use crate::patch::Patch;
-use crate::registry::Part;
-use crate::schema::Schema;
+use crate::registry::{Erased, Kind as _, Part, Prepared};
 
 /// Objects without a time of their own are ten minutes old.
 pub const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -57,67 +54,58 @@ pub fn patched(base: &Value, patch: &Value) -> Value {
     Patch::Merge(patch.clone()).apply(base).unwrap()
 }
 
+/// As a body of a request arrives at the rules.
+fn decoded<R: Rules>(object: &Value) -> Value {
+    Erased::<R>::new().decode(object).expect("fits its type").object
+}
+
 fn parsed<R: Rules>(object: &Value) -> R::Object {
-    let schema = Schema::get();
-    let shape = schema.kind(R::Object::API_VERSION, R::Object::KIND).expect("every kind is in the schema");
-    let object = schema.accept(shape, object).expect("fits its type").object;
-    let mut object: R::Object = serde_json::from_value(object).unwrap();
-    R::default_fields(&mut object);
-    object
+    serde_json::from_value(decoded::<R>(object)).unwrap()
+}
+
+fn creation<R: Rules>(object: &Value) -> Prepared {
+    Erased::<R>::new().prepare_create(decoded::<R>(object), now()).unwrap()
+}
+
+fn change<R: Rules>(new: &Value, old: &Value, part: Part) -> Prepared {
+    let (new, old) = (decoded::<R>(new), decoded::<R>(old));
+    Erased::<R>::new().prepare_update(new, &old, part, now()).unwrap()
 }
 
 /// The object as it would be stored.
 pub fn created<R: Rules>(object: &Value) -> Value {
-    let mut object = parsed::<R>(object);
-    R::prepare_create(&mut object, now());
-    json(&object)
+    creation::<R>(object).object
 }
 
 /// The stored object after an update.
 pub fn updated<R: Rules>(new: &Value, old: &Value) -> Value {
-    let mut new = parsed::<R>(new);
-    R::prepare_update(&mut new, &parsed::<R>(old));
-    json(&new)
+    change::<R>(new, old, Part::Main).object
 }
 
 /// The stored object after an update of its status.
 pub fn reported<R: Rules>(new: &Value, old: &Value) -> Value {
-    let mut new = parsed::<R>(new);
-    R::prepare_status(&mut new, &parsed::<R>(old), now());
-    json(&new)
+    change::<R>(new, old, Part::Status).object
 }
 
 pub fn create_errors<R: Rules>(object: &Value) -> Vec<Invalid> {
-    let mut object = parsed::<R>(object);
-    R::prepare_create(&mut object, now());
-    let mut errors = R::validate_new(&object);
-    errors.extend(R::validate_create(&object));
-    errors
+    creation::<R>(object).errors
 }
 
 pub fn update_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
-    let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
-    R::prepare_update(&mut new, &old);
-    R::validate_change(&new, &old)
+    change::<R>(new, old, Part::Main).errors
 }
 
 pub fn status_errors<R: Rules>(new: &Value, old: &Value) -> Vec<Invalid> {
-    let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
-    R::prepare_status(&mut new, &old, now());
-    R::validate_status(&new, &old)
+    change::<R>(new, old, Part::Status).errors
 }
 
 /// The stored object after an update through a subresource of its own.
 pub fn through<R: Rules>(new: &Value, old: &Value, part: Part) -> Value {
-    let mut new = parsed::<R>(new);
-    R::prepare_part(&mut new, &parsed::<R>(old), part);
-    json(&new)
+    change::<R>(new, old, part).object
 }
 
 pub fn part_errors<R: Rules>(new: &Value, old: &Value, part: Part) -> Vec<Invalid> {
-    let (mut new, old) = (parsed::<R>(new), parsed::<R>(old));
-    R::prepare_part(&mut new, &old, part);
-    R::validate_part(&new, &old, part)
+    change::<R>(new, old, part).errors
 }
 
 /// An expected text may end in `…`: the rest does not matter.

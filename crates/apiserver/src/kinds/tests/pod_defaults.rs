@@ -78,7 +78,7 @@ fn parts_of_volumes() {
         {"name": "b", "configMap": {"name": "c", "defaultMode": 420}},
         {"name": "c", "hostPath": {"path": "/x", "type": ""}},
         {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}], "defaultMode": 420}},
-        {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"}}}},
+        {"name": "e", "ephemeral": {"volumeClaimTemplate": {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"}}}},
         {"name": "f", "persistentVolumeClaim": {"claimName": "x"}},
     ]);
     assert_eq!(stored["spec"]["volumes"], want);

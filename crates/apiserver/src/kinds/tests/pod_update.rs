@@ -211,3 +211,143 @@ fn reported_addresses() {
         ],
     );
 }
+
+#[test]
+fn a_gated_pod_may_become_choosier() {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let at = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+    let rule = |key: &str| json!({"key": key, "operator": "Exists"});
+    let name = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
+    let required = |terms: Value| json!({"spec": {"affinity": {"nodeAffinity": {(REQUIRED): {"nodeSelectorTerms": terms}}}}});
+    let plain = patched(&old(), &json!({"spec": {"nodeSelector": {"a": "b"}}}));
+    const ONLY_MORE: &str = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+    check_update::<PodRules>(
+        &plain,
+        &[
+            ("one more label", json!({"spec": {"nodeSelector": {"c": "d"}}}), &[]),
+            (
+                "and the gate opens",
+                json!({"spec": {"nodeSelector": {"c": "d"}, "schedulingGates": null}}),
+                &[],
+            ),
+            (
+                "another value",
+                json!({"spec": {"nodeSelector": {"a": "d"}, "nodeName": "n"}}),
+                &[&format!("spec.nodeSelector: Invalid value: {{\"a\":\"d\"}}: {ONLY_MORE}"), FIXED],
+            ),
+            (
+                "no label",
+                json!({"spec": {"nodeSelector": {"a": null}}}),
+                &[&format!("spec.nodeSelector: Invalid value: {{}}: {ONLY_MORE}")],
+            ),
+            ("first terms", required(json!([{"matchExpressions": [rule("x")]}])), &[]),
+            ("an empty affinity", json!({"spec": {"affinity": {}}}), &[FIXED]),
+            ("to pods", json!({"spec": {"affinity": {"podAffinity": {}}}}), &[FIXED]),
+        ],
+    );
+    let gated = patched(&plain, &required(json!([{"matchExpressions": [rule("x")]}, name])));
+    let shown = r#"{"MatchExpressions":[{"Key":"y","Operator":"Exists","Values":null}],"MatchFields":null}"#;
+    const NO_TERMS: &str = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+    check_update::<PodRules>(
+        &gated,
+        &[
+            ("one more rule", required(json!([{"matchExpressions": [rule("x"), rule("y")]}, name])), &[]),
+            (
+                "of another kind",
+                required(
+                    json!([{"matchExpressions": [rule("x")], "matchFields": name["matchFields"]}, name]),
+                ),
+                &[],
+            ),
+            (
+                "another rule",
+                required(json!([{"matchExpressions": [rule("y")]}, name])),
+                &[&format!(
+                    "{at}[0]: Invalid value: {shown}: only additions are allowed (no mutations or deletions)"
+                )],
+            ),
+            (
+                "fewer terms",
+                required(json!([{"matchExpressions": [rule("y")]}])),
+                &[&format!("{at}: Invalid value: [{shown}]: {NO_TERMS}")],
+            ),
+            (
+                "none",
+                json!({"spec": {"affinity": null}}),
+                &[&format!("{at}: Invalid value: null: {NO_TERMS}")],
+            ),
+        ],
+    );
+    let empty = patched(&plain, &required(json!([{}])));
+    let first = required(json!([{"matchExpressions": [rule("y")]}]));
+    let want =
+        format!("{at}[0]: Invalid value: {shown}: only additions are allowed (no mutations or deletions)");
+    check_update::<PodRules>(&empty, &[("a first rule would match more", first.clone(), &[&want])]);
+    let open = patched(&plain, &json!({"spec": {"schedulingGates": null}}));
+    let label = json!({"spec": {"nodeSelector": {"c": "d"}}});
+    check_update::<PodRules>(&open, &[("label without a gate", label, &[FIXED]), ("term", first, &[FIXED])]);
+}
+
+#[test]
+fn pictures_of_pods_stay_what_they_are() {
+    let annotated =
+        |value: Value| json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": value}}});
+    const AT: &str = "metadata.annotations[kubernetes.io/config.mirror]";
+    let unbound =
+        format!("{AT}: Invalid value: \"x\": must set spec.nodeName if mirror pod annotation is set");
+    let added = format!("{AT}: Forbidden: may not add mirror pod annotation");
+    let changed = format!("{AT}: Forbidden: may not remove or update mirror pod annotation");
+    let cost = |cost: &str| json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}});
+    let costly = |cost: &str| {
+        format!(
+            "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: {cost:?}: must be a 32bit integer"
+        )
+    };
+    check_create::<PodRules>(
+        &base(),
+        &[
+            ("picture", annotated(json!("x")), &[&unbound]),
+            ("negative cost", cost("-05"), &[]),
+            ("large cost", cost("2147483648"), &[&costly("2147483648")]),
+            ("padded cost", cost("05"), &[&costly("05")]),
+            ("signed cost", cost("+5"), &[&costly("+5")]),
+            ("no cost", cost(""), &[&costly("")]),
+        ],
+    );
+    let bound = created::<PodRules>(&patched(&base(), &json!({"spec": {"nodeName": "n"}})));
+    let picture = patched(&bound, &annotated(json!("x")));
+    check_create::<PodRules>(&picture, &[]);
+    check_update::<PodRules>(&bound, &[("added", annotated(json!("x")), &[&added])]);
+    check_status::<PodRules>(&bound, &[("added", annotated(json!("x")), &[&added])]);
+    check_update::<PodRules>(
+        &picture,
+        &[("removed", annotated(Value::Null), &[&changed]), ("changed", annotated(json!("y")), &[&changed])],
+    );
+    check_status::<PodRules>(&picture, &[("removed", annotated(Value::Null), &[&changed])]);
+}
+
+/// What is stored leaves empty values out, and the same body with them changes nothing.
+#[test]
+fn spelt_out_empty_values_change_nothing() {
+    let with = |values: Value| {
+        let container = patched(&base()["spec"]["containers"][0], &values);
+        patched(&base(), &json!({"spec": {"containers": [container]}}))
+    };
+    let body = with(json!({
+        "livenessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 0},
+        "ports": [{"containerPort": 1, "hostPort": 0, "hostIP": ""}],
+        "stdin": false,
+    }));
+    let stored = created::<PodRules>(&body);
+    assert_eq!(stored["spec"]["containers"][0]["livenessProbe"].get("initialDelaySeconds"), None);
+    assert_errors("the same again", update_errors::<PodRules>(&body, &stored), &[]);
+    let delayed = with(json!({"livenessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 1}}));
+    assert_errors("another delay", update_errors::<PodRules>(&delayed, &stored), &[FIXED]);
+}
+
+/// In maps an empty text is a value.
+#[test]
+fn a_key_with_an_empty_value_is_a_change() {
+    let open = patched(&old(), &json!({"spec": {"schedulingGates": null}}));
+    check_update::<PodRules>(&open, &[("label", json!({"spec": {"nodeSelector": {"x": ""}}}), &[FIXED])]);
+}

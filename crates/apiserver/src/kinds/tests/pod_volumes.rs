@@ -98,6 +98,15 @@ fn volumes() {
                 ],
             ),
             (
+                "labels and annotations of a template",
+                template(json!({"metadata": {"labels": {"a b": "c"}, "annotations": {"a b": "c"}}})),
+                &[
+                    "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.annotations: Invalid value: \"a b\": name part must consist…",
+                    "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.labels: Invalid value: \"a b\": name part must consist…",
+                    lost,
+                ],
+            ),
+            (
                 "template without modes",
                 template(json!({"spec": {"accessModes": null}})),
                 &[

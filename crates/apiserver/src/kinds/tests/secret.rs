@@ -92,6 +92,11 @@ fn fixed() {
                 &["data: Forbidden: field is immutable when `immutable` is set"],
             ),
             (
+                "no bytes",
+                json!({"data": {"z": ""}}),
+                &["data: Forbidden: field is immutable when `immutable` is set"],
+            ),
+            (
                 "text",
                 json!({"stringData": {"z": "1"}}),
                 &["data: Forbidden: field is immutable when `immutable` is set"],

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -149,9 +149,28 @@ fn addresses_are_handed_out_once() {
         plugin.admit(&request("s"), &mut object, &services).unwrap();
         object["spec"].clone()
     };
-    let first = admitted(patched(&base(), &spec(json!({"type": "NodePort"}))));
-    assert_eq!((&first["clusterIP"], &first["ports"][0]["nodePort"]), (&json!("10.96.0.3"), &json!(30001)));
-    assert_eq!(admitted(base())["clusterIP"], "10.96.0.4", "not again, although nothing was stored yet");
+    let mut seen = BTreeSet::from([("10.96.0.2".to_owned(), 30000)]);
+    for _ in 0..2 {
+        let given = admitted(patched(&base(), &spec(json!({"type": "NodePort"}))));
+        let address = given["clusterIP"].as_str().unwrap().to_owned();
+        assert!(address.starts_with("10.96."), "{address}");
+        let port = given["ports"][0]["nodePort"].as_u64().unwrap();
+        assert!((30_000..32_768).contains(&port), "{port}");
+        assert!(
+            seen.iter().all(|(other, taken)| *other != address && *taken != port),
+            "not again, although nothing was stored yet"
+        );
+        seen.insert((address, port));
+    }
+    let others: BTreeSet<String> = ["a", "b", "c"]
+        .into_iter()
+        .map(|first| {
+            let mut object = base();
+            ServiceAddresses::default().admit(&request(first), &mut object, &services).unwrap();
+            object["spec"]["clusterIP"].to_string()
+        })
+        .collect();
+    assert_eq!(others.len(), 3, "servers of one store do not begin at the same address: {others:?}");
     let headless = admitted(patched(
         &base(),
         &spec(json!({"clusterIP": "None", "clusterIPs": ["None"], "selector": null})),

@@ -108,6 +108,11 @@ fn fixed() {
                 &["parameters: Invalid value: {\"type\":\"hdd\"}: field is immutable"],
             ),
             (
+                "empty parameter",
+                json!({"parameters": {"x": ""}}),
+                &["parameters: Invalid value: {\"type\":\"ssd\",\"x\":\"\"}: field is immutable"],
+            ),
+            (
                 "provisioner",
                 json!({"provisioner": "x.example.com"}),
                 &["provisioner: Invalid value: \"x.example.com\": field is immutable"],

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kinds::persistentvolume::PersistentVolumeRules;
+use crate::kinds::pod::PodRules;
 
 pub fn base() -> Value {
     json!({
@@ -346,4 +347,46 @@ fn shown() {
         row::<PersistentVolumeRules>(&patched(&base(), &full)),
         "v | 1Gi | RWO,RWX,RWOP | Delete | Terminating | ns/data | old | gold | why | 10m | Block"
     );
+}
+
+/// As upstream's server fills them.
+#[test]
+fn sources_of_old_plugins_get_their_defaults() {
+    let table = [
+        ("iscsi", json!({"targetPortal": "a", "iqn": "b", "lun": 0}), json!({"iscsiInterface": "default"})),
+        (
+            "rbd",
+            json!({"monitors": ["a"], "image": "i", "keyring": ""}),
+            json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}),
+        ),
+        (
+            "scaleIO",
+            json!({"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": "a"}}),
+            json!({"fsType": "xfs", "storageMode": "ThinProvisioned"}),
+        ),
+        (
+            "azureDisk",
+            json!({"diskName": "a", "diskURI": "b"}),
+            json!({"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false}),
+        ),
+    ];
+    for (source, given, added) in table {
+        let volume = patched(&base(), &json!({"spec": {"csi": null, (source): given}}));
+        let want = patched(&given, &added);
+        assert_eq!(created::<PersistentVolumeRules>(&volume)["spec"][source], want, "{source}");
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"volumes": [{"name": "v", (source): given}]}});
+        assert_eq!(created::<PodRules>(&pod)["spec"]["volumes"][0][source], want, "{source} of a pod");
+    }
+}
+
+/// Upstream fills in defaults when it reads as well.
+#[test]
+fn what_was_stored_before_a_default_came_may_change() {
+    let given = json!({"targetPortal": "a", "iqn": "b", "lun": 0});
+    let old =
+        created::<PersistentVolumeRules>(&patched(&base(), &json!({"spec": {"csi": null, "iscsi": given}})));
+    let older = patched(&old, &json!({"spec": {"iscsi": {"iscsiInterface": null}}}));
+    let kind = Erased::<PersistentVolumeRules>::new();
+    let prepared = kind.prepare_update(old, &older, Part::Main, now()).unwrap();
+    assert_errors("the same", prepared.errors, &[]);
 }

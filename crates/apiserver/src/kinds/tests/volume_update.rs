@@ -34,6 +34,14 @@ fn what_may_change() {
                 ],
             ),
             (
+                "an empty attribute",
+                json!({"spec": {"csi": {"volumeAttributes": {"x": ""}}}}),
+                &[
+                    "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n…",
+                ],
+            ),
+            ("a flag spelt out", json!({"spec": {"csi": {"readOnly": false, "fsType": ""}}}), &[]),
+            (
                 "another source",
                 json!({"spec": {"csi": null, "hostPath": {"path": "/x"}}}),
                 &[

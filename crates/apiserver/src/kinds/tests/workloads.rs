@@ -3,8 +3,12 @@
 use serde_json::json;
 
 use super::*;
+use crate::kinds::Dependents;
+use crate::kinds::event::EventRules;
+use crate::kinds::event_v1::EventV1Rules;
 use crate::kinds::workload::daemonset::DaemonSetRules;
 use crate::kinds::workload::deployment::DeploymentRules;
+use crate::kinds::workload::job::JobRules;
 use crate::kinds::workload::replicaset::ReplicaSetRules;
 use crate::kinds::workload::replicationcontroller::ReplicationControllerRules;
 use crate::kinds::workload::statefulset::StatefulSetRules;
@@ -290,6 +294,9 @@ fn daemon_sets() {
     assert_eq!(generation(&updated::<DaemonSetRules>(&slower, &stored)), "1");
     let newer = patched(&stored, &spec(json!({"template": {"spec": {"hostNetwork": true}}})));
     assert_eq!(generation(&updated::<DaemonSetRules>(&newer, &stored)), "2");
+    let spelt =
+        patched(&stored, &spec(json!({"template": {"spec": {"hostNetwork": false, "nodeName": ""}}})));
+    assert_eq!(generation(&updated::<DaemonSetRules>(&spelt, &stored)), "1");
     check_create::<DaemonSetRules>(
         &base(),
         &[
@@ -317,4 +324,15 @@ fn daemon_sets() {
         ],
     );
     assert_eq!(row::<DaemonSetRules>(&base()), "a | 0 | 0 | 0 | 0 | 0 | <none> | 10m | main | a:1 | app=a");
+}
+
+/// Kinds that are older than the garbage collector leave behind what they own, and events own nothing.
+#[test]
+fn what_becomes_of_dependents() {
+    fn of<R: Rules>() -> Dependents {
+        Erased::<R>::new().dependents()
+    }
+    assert_eq!(of::<DeploymentRules>(), Dependents::Background);
+    assert_eq!([of::<JobRules>(), of::<ReplicationControllerRules>()], [Dependents::Orphan; 2]);
+    assert_eq!([of::<EventRules>(), of::<EventV1Rules>()], [Dependents::None; 2]);
 }

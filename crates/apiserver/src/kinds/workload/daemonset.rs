@@ -64,7 +64,7 @@ impl Rules for DaemonSetRules {
         let template = |set: &DaemonSet| set.spec.clone().unwrap_or_default().template;
         let before: i64 =
             old.annotation(keys::TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0);
-        let changed = !same::same(&template(new), &template(old));
+        let changed = !same::alike("core.v1.PodTemplateSpec", &template(new), &template(old));
         new.set_annotation(keys::TEMPLATE_GENERATION, (before + i64::from(changed)).to_string());
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::template;
 use crate::field::Invalid;
 use crate::kinds::check::{same, selectors};
-use crate::kinds::{Column, Names, Rules, age, column};
+use crate::kinds::{Column, Dependents, Names, Rules, age, column};
 
 pub use spec::errors as spec_errors;
 
@@ -34,6 +34,7 @@ impl Rules for JobRules {
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
     const GENERATION: bool = true;
+    const DEPENDENTS: Dependents = Dependents::Orphan;
     const FIELD_LABELS: &'static [&'static str] = &["status.successful"];
 
     fn default_fields(job: &mut Job) {

@@ -12,7 +12,7 @@ use super::{Counts, template};
 use crate::field::Invalid;
 use crate::kinds::check;
 use crate::kinds::pod::spec;
-use crate::kinds::{Column, Names, Rules, age};
+use crate::kinds::{Column, Dependents, Names, Rules, age};
 use crate::registry::Scale;
 
 pub struct ReplicationControllerRules;
@@ -28,6 +28,7 @@ impl Rules for ReplicationControllerRules {
     const NAMESPACED: bool = true;
     const STATUS: bool = true;
     const GENERATION: bool = true;
+    const DEPENDENTS: Dependents = Dependents::Orphan;
     const FIELD_LABELS: &'static [&'static str] = &["status.replicas"];
 
     fn scale() -> Option<Scale> {

@@ -89,7 +89,10 @@ impl Rules for StatefulSetRules {
         new.ordinals = old.ordinals.clone();
         new.revision_history_limit = old.revision_history_limit;
         new.persistent_volume_claim_retention_policy = old.persistent_volume_claim_retention_policy.clone();
-        (!same::same(&new, &old)).then(|| Invalid::forbidden("spec", FIXED)).into_iter().collect()
+        (!same::alike("apps.v1.StatefulSetSpec", &new, &old))
+            .then(|| Invalid::forbidden("spec", FIXED))
+            .into_iter()
+            .collect()
     }
 
     fn validate_status(new: &StatefulSet, old: &StatefulSet) -> Vec<Invalid> {

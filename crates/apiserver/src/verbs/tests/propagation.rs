@@ -144,3 +144,20 @@ async fn owners_that_stand_twice_are_warned_of() {
     let answer = patch(&server, &format!("{CONFIGMAPS}/a"), "json", &twice).await;
     assert!(answer.warnings[0].contains("duplicate entries after mutating admission happens;"));
 }
+
+/// A job leaves its pods behind, unless it goes with its namespace.
+#[tokio::test]
+async fn jobs_leave_pods_behind() {
+    let server = full_server().await;
+    post(&server, "/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    const JOBS: &str = "/apis/batch/v1/namespaces/n/jobs";
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "a"}]}});
+    for name in ["a", "b"] {
+        let job = json!({"metadata": {"name": name}, "spec": {"template": template}});
+        post(&server, JOBS, &job).await.ok();
+    }
+    let held = delete(&server, &format!("{JOBS}/a"), None).await.ok();
+    assert_eq!(held["metadata"]["finalizers"], json!(["orphan"]));
+    delete(&server, "/api/v1/namespaces/n", None).await.ok();
+    assert_eq!(get(&server, &format!("{JOBS}/b")).await.code, 404, "nobody is left to let it go");
+}

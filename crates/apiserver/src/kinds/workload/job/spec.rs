@@ -32,7 +32,7 @@ pub fn errors(at: &str, spec: &JobSpec) -> Vec<Invalid> {
     }
     errors.extend(mode_errors(at, spec));
     if let Some(policy) = &spec.pod_failure_policy {
-        errors.extend(too_many(format!("{at}.podFailurePolicy.rules"), policy.rules.len(), RULES_MAX));
+        errors.extend(check::too_many(format!("{at}.podFailurePolicy.rules"), policy.rules.len(), RULES_MAX));
         for (index, rule) in policy.rules.iter().enumerate() {
             errors.extend(rule_errors(&format!("{at}.podFailurePolicy.rules[{index}]"), rule, spec));
         }
@@ -98,11 +98,6 @@ fn mode_errors(at: &str, spec: &JobSpec) -> Vec<Invalid> {
         }
     }
     errors
-}
-
-fn too_many(field: String, count: usize, most: usize) -> Option<Invalid> {
-    let detail = format!("must have at most {most} items");
-    (count > most).then(|| Invalid { reason: Reason::TooMany, field, value: Some(count.into()), detail })
 }
 
 /// A field that has to be one of a few words; upstream lists them in brackets when it is missing.
@@ -175,7 +170,7 @@ fn exit_code_errors(
             "at least one value is required",
         ));
     }
-    errors.extend(too_many(at.clone(), values.len(), EXIT_CODES_MAX));
+    errors.extend(check::too_many(at.clone(), values.len(), EXIT_CODES_MAX));
     for (index, value) in values.iter().enumerate() {
         let at = format!("{at}[{index}]");
         if codes.operator == "In" && *value == 0 {
@@ -202,7 +197,7 @@ fn success_errors(at: &str, spec: &JobSpec) -> Vec<Invalid> {
         let text = "at least one rules must be specified when the successPolicy is specified";
         errors.push(Invalid::required(at.as_str(), text));
     }
-    errors.extend(too_many(at.clone(), policy.rules.len(), RULES_MAX));
+    errors.extend(check::too_many(at.clone(), policy.rules.len(), RULES_MAX));
     let completions = spec.completions.unwrap_or(0);
     for (index, rule) in policy.rules.iter().enumerate() {
         errors.extend(success_rule_errors(&format!("{at}[{index}]"), rule, completions));
@@ -310,9 +305,15 @@ fn template_errors(after: &PodTemplateSpec, before: &JobSpec, old: &Job) -> Opti
         scheduling_gates: wanted.scheduling_gates.clone(),
         ..was
     };
-    let nodes = wanted.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone());
-    if nodes.is_some() || allowed.affinity.is_some() {
-        allowed.affinity.get_or_insert_default().node_affinity = nodes;
+    match &wanted.affinity {
+        Some(affinity) => {
+            allowed.affinity.get_or_insert_default().node_affinity.clone_from(&affinity.node_affinity);
+        }
+        None => {
+            // What was about nodes only may go altogether.
+            allowed.affinity.iter_mut().for_each(|affinity| affinity.node_affinity = None);
+            allowed.affinity = allowed.affinity.filter(|affinity| *affinity != Default::default());
+        }
     }
     let containers = allowed.containers.iter_mut().zip(&wanted.containers);
     let init = allowed.init_containers.iter_mut().flatten().zip(wanted.init_containers.iter().flatten());
