@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::golang::quoted;
+use crate::golang::{number, quoted};
 
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,10 +105,11 @@ impl Invalid {
     }
 }
 
-/// Strings quoted, numbers bare, everything else as JSON.
+/// Strings quoted, numbers and flags as Go prints them, everything else as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
+        Value::Number(value) => number(value),
         other => go_json(other),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::definition::PrinterColumn;
 use super::json_path::JsonPath;
-use super::validate::go_float;
+use crate::golang::number;
 use crate::kinds::{Column, age};
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
@@ -70,9 +70,7 @@ fn cell(type_: &str, value: Option<&Value>, now: Timestamp) -> Value {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Value::Null };
     match (type_, value) {
         ("string", Value::String(text)) => text.as_str().into(),
-        ("string", Value::Number(number)) if !number.is_i64() => {
-            go_float(number.as_f64().unwrap_or(0.0)).into()
-        }
+        ("string", Value::Number(value)) => number(value).into(),
         ("string", other) => other.to_string().into(),
         #[expect(clippy::cast_possible_truncation, reason = "as upstream cuts off fractions")]
         ("integer", Value::Number(number)) => {

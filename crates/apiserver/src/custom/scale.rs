@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::definition::ScalePaths;
-use super::validate::go_float;
 use crate::field::Invalid;
+use crate::golang::{plain, type_of};
 
 pub fn spec_errors(object: &Value, scale: &ScalePaths) -> Vec<Invalid> {
     replicas(object, &scale.spec_replicas_path).into_iter().collect()
@@ -55,32 +55,5 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 }
 
 fn misfit(path: &str, found: &Value, wanted: &str) -> String {
-    format!("{path} accessor error: {} is of the type {}, expected {wanted}", shown(found), type_of(found))
-}
-
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::String(_) => "string",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// A value as Go prints it.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) if !number.is_i64() => go_float(number.as_f64().unwrap_or(0.0)),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, value)| format!("{key}:{}", shown(value)));
-            format!("map[{}]", fields.collect::<Vec<_>>().join(" "))
-        }
-        other => other.to_string(),
-    }
+    format!("{path} accessor error: {} is of the type {}, expected {wanted}", plain(found), type_of(found))
 }

@@ -5,7 +5,7 @@ use bowline_api::quantity;
 use super::eval::{Evaluator, Fail};
 use super::value::Val;
 use super::{lists, numbers, text, times};
-use crate::custom::validate::go_float;
+use crate::golang::float;
 
 type Outcome<'a> = Result<Val<'a>, Fail>;
 
@@ -148,7 +148,7 @@ pub fn shown(value: &Val<'_>) -> String {
         Val::Bool(flag) => flag.to_string(),
         Val::Int(n) => n.to_string(),
         Val::Uint(n) => n.to_string(),
-        Val::Double(n) => go_float(*n),
+        Val::Double(n) => float(*n),
         Val::Text(text) => text.to_string(),
         Val::Time(at) => at.to_string(),
         Val::Span(span) => times::shown(*span),

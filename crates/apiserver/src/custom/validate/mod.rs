@@ -15,7 +15,6 @@ use crate::field::Invalid;
 pub use finding::Outcome;
 use finding::{Finding, What};
 pub use formats::is_recognized;
-pub use numbers::go_float;
 
 /// What is wrong with a value. `prefix` is where it stands in its object; what it replaces may excuse it.
 pub fn validate(

@@ -5,6 +5,7 @@ use serde_json::{Number, Value};
 use super::finding::{Finding, Outcome, What};
 use super::formats;
 use crate::custom::schema::Schema;
+use crate::golang::float as go_float;
 
 /// Beyond this a float cannot tell neighbouring integers apart.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
@@ -96,16 +97,4 @@ fn bound(number: &Number, limit: f64) -> String {
 fn as_integer(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole and within what a float holds exactly")]
     is_whole(number).then_some(number as i64)
-}
-
-/// A float as Go prints it: the shortest form, with an exponent only when it is very large or small.
-pub fn go_float(number: f64) -> String {
-    let exponent = number.abs().log10().floor();
-    if number == 0.0 || (-4.0..21.0).contains(&exponent) || !number.is_finite() {
-        return number.to_string();
-    }
-    let text = format!("{number:e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
-    format!("{mantissa}e{sign}{digits:0>2}")
 }

@@ -340,17 +340,3 @@ fn old_errors_are_excused() {
         ["atomic[0]: Too long: may not be more than 1 bytes"]
     );
 }
-
-#[test]
-fn floats_as_go_prints_them() {
-    for (number, want) in [
-        (0.5, "0.5"),
-        (3.0, "3"),
-        (1e21, "1e+21"),
-        (1e20, "100000000000000000000"),
-        (1.5e-7, "1.5e-07"),
-        (0.0, "0"),
-    ] {
-        assert_eq!(go_float(number), want);
-    }
-}
