@@ -7,7 +7,7 @@ use super::ast::{At, Each, Expr, Node, What};
 use super::report::Issue;
 use super::signatures::{SIGNATURES, Signature, is_prefix, named};
 use super::types::Type;
-use crate::custom::schema::compile;
+use crate::custom::schema::{Pattern, compile};
 
 /// Types by name, for rules that ask for the type of a value.
 const TYPE_NAMES: [&str; 6] = ["bool", "int", "uint", "double", "string", "bytes"];
@@ -15,13 +15,15 @@ const TYPE_NAMES: [&str; 6] = ["bool", "int", "uint", "double", "string", "bytes
 pub struct Checked {
     pub result: Type,
     pub uses_old: bool,
+    pub patterns: HashMap<String, Pattern>,
 }
 
 pub fn check(expr: &Expr, variables: &Variables) -> Result<Checked, Vec<Issue>> {
-    let mut checker = Checker { variables, local: Vec::new(), issues: Vec::new(), uses_old: false };
+    let (local, issues, patterns) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut checker = Checker { variables, local, issues, uses_old: false, patterns };
     let result = checker.visit(expr);
     if checker.issues.is_empty() {
-        return Ok(Checked { result, uses_old: checker.uses_old });
+        return Ok(Checked { result, uses_old: checker.uses_old, patterns: checker.patterns });
     }
     Err(checker.issues)
 }
@@ -32,6 +34,7 @@ struct Checker<'a> {
     local: Vec<(String, Type)>,
     issues: Vec<Issue>,
     uses_old: bool,
+    patterns: HashMap<String, Pattern>,
 }
 
 impl Checker<'_> {
@@ -276,9 +279,14 @@ impl Checker<'_> {
 
     /// Texts that a function will read, checked now rather than each time.
     fn literals(&mut self, name: &str, args: &[Expr]) {
-        let Some(Expr { at, node: Node::Text(text) }) = args.last() else { return };
+        let read = if name == "findAll" { args.first() } else { args.last() };
+        let Some(Expr { at, node: Node::Text(text) }) = read else { return };
         let bad = match name {
-            "matches" | "find" | "findAll" => compile(text).is_err(),
+            "matches" | "find" | "findAll" => {
+                let known = self.patterns.entry(text.clone()).or_insert_with(|| text.clone().into());
+                // Compiled anew when it is first used: most definitions see few of their rules at work.
+                compile(&known.text).is_err()
+            }
             "timestamp" => super::numbers::timestamp(text).is_err(),
             "duration" => super::numbers::duration(text).is_err(),
             _ => false,

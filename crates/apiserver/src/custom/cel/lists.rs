@@ -1,8 +1,11 @@
 //! Functions of lists.
 
+use jiff::SignedDuration;
+
 use super::eval::{Evaluator, Fail};
 use super::numbers;
 use super::value::{List, Val};
+use crate::custom::schema::Schema;
 
 pub fn call<'a>(
     evaluator: &mut Evaluator<'a, '_>,
@@ -10,7 +13,7 @@ pub fn call<'a>(
     of: &List<'a>,
     rest: &[Val<'a>],
 ) -> Result<Val<'a>, Fail> {
-    let items = of.all().map_err(Fail::Error)?;
+    let items = evaluator.items(of)?;
     let int = |found: Option<usize>| Val::Int(found.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1));
     match (name, rest) {
         ("join", []) => joined_text(evaluator, &items, ""),
@@ -25,7 +28,7 @@ pub fn call<'a>(
         ("min" | "max", []) => extreme(items, name == "max"),
         ("sum", []) => {
             let mut items = items.into_iter();
-            let first = items.next().unwrap_or(Val::Int(0));
+            let first = items.next().unwrap_or_else(|| zero(of));
             items.try_fold(first, |sum, item| numbers::arithmetic('+', &sum, &item))
         }
         ("indexOf", [wanted]) => position(evaluator, items.iter(), wanted).map(int),
@@ -54,10 +57,14 @@ pub fn call<'a>(
     }
 }
 
-pub fn joined<'a>(one: &List<'a>, other: &List<'a>) -> Result<Val<'a>, Fail> {
-    let mut all = one.all().map_err(Fail::Error)?;
-    all.extend(other.all().map_err(Fail::Error)?);
-    Ok(Val::list(all))
+/// The sum of no elements: of what kind it is only the schema knows.
+fn zero<'a>(of: &List<'a>) -> Val<'a> {
+    let items = of.schema().and_then(Schema::items);
+    match items.map(|items| (items.type_.as_str(), items.format.as_str())) {
+        Some(("number", _)) => Val::Double(0.0),
+        Some(("string", "duration")) => Val::Span(SignedDuration::ZERO),
+        _ => Val::Int(0),
+    }
 }
 
 pub fn contains<'a>(
@@ -65,7 +72,7 @@ pub fn contains<'a>(
     list: &List<'a>,
     wanted: &Val<'a>,
 ) -> Result<bool, Fail> {
-    let items = list.all().map_err(Fail::Error)?;
+    let items = evaluator.items(list)?;
     position(evaluator, items.iter(), wanted).map(|found| found.is_some())
 }
 
@@ -75,12 +82,13 @@ pub fn sets<'a>(
     one: &List<'a>,
     other: &List<'a>,
 ) -> Result<bool, Fail> {
+    let (one, other) = (evaluator.items(one)?, evaluator.items(other)?);
     match name {
-        "contains" => within(evaluator, other, one),
-        "equivalent" => Ok(within(evaluator, other, one)? && within(evaluator, one, other)?),
+        "contains" => within(evaluator, &other, &one),
+        "equivalent" => Ok(within(evaluator, &other, &one)? && within(evaluator, &one, &other)?),
         "intersects" => {
-            for item in other.all().map_err(Fail::Error)? {
-                if contains(evaluator, one, &item)? {
+            for item in &other {
+                if position(evaluator, one.iter(), item)?.is_some() {
                     return Ok(true);
                 }
             }
@@ -91,15 +99,16 @@ pub fn sets<'a>(
 }
 
 /// Whether everything in one list is in the other.
-fn within<'a>(evaluator: &mut Evaluator<'a, '_>, one: &List<'a>, other: &List<'a>) -> Result<bool, Fail> {
-    for item in one.all().map_err(Fail::Error)? {
-        if !contains(evaluator, other, &item)? {
+fn within<'a>(evaluator: &mut Evaluator<'a, '_>, one: &[Val<'a>], other: &[Val<'a>]) -> Result<bool, Fail> {
+    for item in one {
+        if position(evaluator, other.iter(), item)?.is_none() {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
+/// Every comparison is paid for.
 fn position<'a: 'v, 'v>(
     evaluator: &mut Evaluator<'a, '_>,
     items: impl Iterator<Item = &'v Val<'a>>,

@@ -7,7 +7,7 @@ use super::value::Val;
 pub fn each<'a>(evaluator: &mut Evaluator<'a, '_>, each: &'a Each) -> Result<Val<'a>, Fail> {
     let of = evaluator.visit(&each.of)?;
     evaluator.spend(of.weight())?;
-    let pairs = pairs(&of)?;
+    let pairs = pairs(evaluator, &of)?;
     let single_key = matches!(of, Val::Map(_));
     let depth = evaluator.local.len();
     let mut gathered = Gathered::default();
@@ -28,13 +28,10 @@ pub fn each<'a>(evaluator: &mut Evaluator<'a, '_>, each: &'a Each) -> Result<Val
 }
 
 /// Index and element of a list, or key and value of a map.
-fn pairs<'a>(of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
+fn pairs<'a>(evaluator: &mut Evaluator<'a, '_>, of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
     match of {
-        Val::List(list) => {
-            let all = list.all().map_err(Fail::Error)?;
-            Ok((0..).map(Val::Int).zip(all).collect())
-        }
-        Val::Map(table) => table.entries().map_err(Fail::Error),
+        Val::List(list) => Ok((0..).map(Val::Int).zip(evaluator.items(list)?).collect()),
+        Val::Map(table) => evaluator.entries(table),
         _ => Err(Fail::overload()),
     }
 }

@@ -15,6 +15,7 @@ mod functions;
 mod lexer;
 mod lists;
 mod macros;
+mod members;
 mod numbers;
 mod parser;
 mod report;
@@ -26,11 +27,16 @@ mod times;
 mod types;
 mod value;
 
+use std::collections::HashMap;
+
 use ast::Expr;
 use report::Issue;
 
+use super::schema::Pattern;
+
 pub use escape::escape;
 pub use eval::{Fail, Scope};
+pub use numbers::duration;
 pub use types::Type;
 pub use value::Val;
 
@@ -51,6 +57,8 @@ pub struct Variables {
 #[derive(Debug)]
 pub struct Program {
     expr: Expr,
+    /// Regular expressions that stand in it.
+    patterns: HashMap<String, Pattern>,
     pub uses_old: bool,
     pub result: Type,
 }
@@ -61,11 +69,11 @@ impl Program {
         let told = |issues: Vec<Issue>| report::report(source, &issues);
         let expr = parser::parse(source).map_err(|issue| told(vec![issue]))?;
         let checked = check::check(&expr, variables).map_err(told)?;
-        Ok(Self { expr, uses_old: checked.uses_old, result: checked.result })
+        Ok(Self { expr, patterns: checked.patterns, uses_old: checked.uses_old, result: checked.result })
     }
 
     /// Evaluates; what it cost comes off the budget either way.
     pub fn run<'a>(&'a self, scope: &Scope<'a>, budget: &mut u64) -> Result<Val<'a>, Fail> {
-        eval::run(&self.expr, scope, budget)
+        eval::run(self, scope, budget)
     }
 }

@@ -1,6 +1,7 @@
 //! From tokens to a tree.
 
 use super::ast::{At, Each, Expr, Node, What};
+use super::escape::RESERVED;
 use super::lexer::{Token, tokens};
 use super::report::Issue;
 
@@ -11,27 +12,6 @@ const HEIGHT_MAX: usize = 100;
 const LENGTH_MAX: usize = 64 << 10;
 
 const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-/// Words that are no names.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "namespace",
-    "package",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 pub fn parse(source: &str) -> Result<Expr, Issue> {
     if source.len() > LENGTH_MAX {

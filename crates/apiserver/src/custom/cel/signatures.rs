@@ -99,6 +99,7 @@ const ALL: &[&str] = &[
     "string.indexOf(string): int",
     "string.indexOf(string, int): int",
     "string.lastIndexOf(string): int",
+    "string.lastIndexOf(string, int): int",
     "string.lowerAscii(): string",
     "string.upperAscii(): string",
     "string.replace(string, string): string",
