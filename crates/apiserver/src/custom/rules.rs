@@ -1,5 +1,6 @@
 //! `x-kubernetes-validations`: expressions that values of a node must satisfy.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -46,14 +47,14 @@ struct Below {
 }
 
 /// Compiles the expressions of one node.
-pub struct Compiler {
-    schema: Schema,
+pub struct Compiler<'a> {
+    schema: Cow<'a, Schema>,
     this: Option<Type>,
 }
 
-impl Compiler {
+impl<'a> Compiler<'a> {
     /// `whole` is the root of an object with metadata.
-    pub fn new(schema: &Schema, whole: bool) -> Self {
+    pub fn new(schema: &'a Schema, whole: bool) -> Self {
         let schema = with_metadata(schema, whole);
         Self { this: Type::of(&schema), schema }
     }
@@ -101,7 +102,7 @@ impl Rules {
         if !schema.has_rules() {
             return None;
         }
-        let schema = with_metadata(schema, whole);
+        let schema = with_metadata(schema, whole).into_owned();
         let top = Below::of(&schema)?;
         Some(Self { schema, top })
     }

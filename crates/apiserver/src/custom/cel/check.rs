@@ -194,7 +194,13 @@ impl Checker<'_> {
 
     fn each(&mut self, at: At, each: &Each) -> Type {
         let of = self.visit(&each.of);
+        let in_optional = matches!(each.what, What::OptMap | What::OptFlatMap);
         let (first, second) = match &of {
+            Type::Optional(inner) if in_optional => (Type::Wrong, (**inner).clone()),
+            other if in_optional && !other.is_loose() => {
+                let text = format!("found no matching overload for 'hasValue' applied to '{other}.()'");
+                return self.wrong(at, text);
+            }
             Type::List(element) => (Type::Int, (**element).clone()),
             Type::Map(key, value) => ((**key).clone(), (**value).clone()),
             loose if loose.is_loose() => (Type::Dyn, Type::Dyn),
@@ -206,6 +212,7 @@ impl Checker<'_> {
                 (Type::Wrong, Type::Wrong)
             }
         };
+        let key = first.clone();
         let single = if matches!(of, Type::Map(..)) { first.clone() } else { second.clone() };
         let bound = match &each.names[..] {
             [one] => vec![(one.clone(), single.clone())],
@@ -219,6 +226,16 @@ impl Checker<'_> {
         }
         let result = match each.what {
             What::Map => Type::list(self.visit(&each.body)),
+            What::TransformMap => {
+                let key = if matches!(of, Type::List(_)) { Type::Int } else { key };
+                Type::Map(Box::new(key), Box::new(self.visit(&each.body)))
+            }
+            What::SortBy => {
+                self.visit(&each.body);
+                Type::list(single)
+            }
+            What::OptMap => Type::Optional(Box::new(self.visit(&each.body))),
+            What::OptFlatMap => self.optional(&each.body),
             What::Filter => {
                 self.expect_bool(&each.body);
                 Type::list(single)
@@ -232,6 +249,13 @@ impl Checker<'_> {
         result
     }
 
+    fn optional(&mut self, expr: &Expr) -> Type {
+        match self.visit(expr) {
+            type_ @ (Type::Optional(_) | Type::Dyn | Type::Wrong) => type_,
+            other => self.wrong(expr.at, format!("expected type 'optional_type' but found '{other}'")),
+        }
+    }
+
     fn expect_bool(&mut self, expr: &Expr) {
         let type_ = self.visit(expr);
         if !type_.agrees(&Type::Bool) {
@@ -242,7 +266,7 @@ impl Checker<'_> {
     fn call(&mut self, at: At, name: &str, target: Option<&Expr>, args: &[Expr]) -> Type {
         // `sets.contains(a, b)` reads like a method of something called `sets`.
         let prefix = target.and_then(|target| match &target.node {
-            Node::Name(prefix) if is_prefix(prefix) => Some(prefix),
+            Node::Name(prefix) if is_prefix(prefix, name) => Some(prefix),
             _ => None,
         });
         let (name, target) = match prefix {
@@ -323,6 +347,7 @@ fn fits(parameter: &Type, arg: &Type, bound: &mut HashMap<char, Type>) -> bool {
             }
         },
         (_, arg) if arg.is_loose() => true,
+        (Type::Dyn, _) => true,
         (Type::List(of), Type::List(arg)) | (Type::Optional(of), Type::Optional(arg)) => fits(of, arg, bound),
         (Type::Map(key, value), Type::Map(arg_key, arg_value)) => {
             fits(key, arg_key, bound) && fits(value, arg_value, bound)

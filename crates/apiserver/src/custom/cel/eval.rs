@@ -205,7 +205,7 @@ impl<'a> Evaluator<'a, '_> {
 
     fn call(&mut self, name: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Result<Val<'a>, Fail> {
         let prefix = target.and_then(|target| match &target.node {
-            Node::Name(prefix) if is_prefix(prefix) => Some(prefix.as_str()),
+            Node::Name(prefix) if is_prefix(prefix, name) => Some(prefix.as_str()),
             _ => None,
         });
         let target = if prefix.is_some() { None } else { target };

@@ -69,6 +69,14 @@ pub fn prefixed<'a>(
     match (prefix, name, values) {
         ("optional", "of", [of]) => Ok(Val::Optional(Some(of.clone().into()))),
         ("optional", "none", []) => Ok(Val::Optional(None)),
+        ("optional", "ofNonZeroValue", [of]) => {
+            Ok(Val::Optional(if of.is_zero() { None } else { Some(of.clone().into()) }))
+        }
+        ("lists", "range", [Val::Int(end)]) => {
+            evaluator.spend(u64::try_from(*end).unwrap_or(0))?;
+            Ok(Val::list((0..*end).map(Val::Int).collect()))
+        }
+        ("strings", "quote", [Val::Text(of)]) => Ok(Val::text(text::quoted(of))),
         ("sets", name, [Val::List(one), Val::List(other)]) => {
             lists::sets(evaluator, name, one, other).map(Val::Bool)
         }

@@ -47,6 +47,11 @@ pub fn call<'a>(
             }
             Ok(Val::list(out))
         }
+        ("flatten", []) => flat(evaluator, items, 1).map(Val::list),
+        ("flatten", [Val::Int(levels)]) => match usize::try_from(*levels) {
+            Ok(levels) => flat(evaluator, items, levels).map(Val::list),
+            Err(_) => Err(Fail::new("level must be non-negative")),
+        },
         ("slice", [Val::Int(from), Val::Int(to)]) => {
             let range = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
             let part = range.and_then(|(from, to)| items.get(from..to));
@@ -125,6 +130,29 @@ fn position<'a: 'v, 'v>(
     Ok(None)
 }
 
+/// Elements of lists in a list instead of these, level by level.
+fn flat<'a>(
+    evaluator: &mut Evaluator<'a, '_>,
+    mut items: Vec<Val<'a>>,
+    levels: usize,
+) -> Result<Vec<Val<'a>>, Fail> {
+    for _ in 0..levels {
+        if !items.iter().any(|item| matches!(item, Val::List(_))) {
+            break;
+        }
+        let mut next = Vec::new();
+        for item in items {
+            evaluator.spend(1 + item.weight())?;
+            match item {
+                Val::List(list) => next.extend(evaluator.items(&list)?),
+                item => next.push(item),
+            }
+        }
+        items = next;
+    }
+    Ok(items)
+}
+
 fn extreme(items: Vec<Val<'_>>, largest: bool) -> Result<Val<'_>, Fail> {
     let mut items = items.into_iter();
     let name = if largest { "max" } else { "min" };
@@ -138,15 +166,24 @@ fn extreme(items: Vec<Val<'_>>, largest: bool) -> Result<Val<'_>, Fail> {
     Ok(best)
 }
 
-fn sorted<'a>(evaluator: &mut Evaluator<'a, '_>, mut items: Vec<Val<'a>>) -> Result<Val<'a>, Fail> {
-    let length = items.len() as u64;
+fn sorted<'a>(evaluator: &mut Evaluator<'a, '_>, items: Vec<Val<'a>>) -> Result<Val<'a>, Fail> {
+    let by_itself = items.into_iter().map(|item| (item.clone(), item)).collect();
+    sorted_by(evaluator, by_itself)
+}
+
+/// The second of each pair, in the order of the first.
+pub fn sorted_by<'a>(
+    evaluator: &mut Evaluator<'a, '_>,
+    mut pairs: Vec<(Val<'a>, Val<'a>)>,
+) -> Result<Val<'a>, Fail> {
+    let length = pairs.len() as u64;
     evaluator.spend(length.saturating_mul(u64::from(length.max(1).ilog2()) + 1))?;
-    let comparable = items.windows(2).all(|pair| numbers::compare(&pair[0], &pair[1]).is_some());
+    let comparable = pairs.windows(2).all(|pair| numbers::compare(&pair[0].0, &pair[1].0).is_some());
     if !comparable {
         return Err(Fail::overload());
     }
-    items.sort_by(|one, other| numbers::compare(one, other).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(Val::list(items))
+    pairs.sort_by(|one, other| numbers::compare(&one.0, &other.0).unwrap_or(std::cmp::Ordering::Equal));
+    Ok(Val::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
 fn joined_text<'a>(

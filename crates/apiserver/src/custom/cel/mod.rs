@@ -4,8 +4,9 @@
 //! its cost and gives up at a limit, so that no rule and no object can keep the server busy.
 //!
 //! Written here because the crates there are bring a parser generator along and bound nothing. Missing: protobuf
-//! messages, time zones other than UTC, and upstream's libraries for URLs, IP addresses, semantic versions and
-//! authorisation; a rule that calls what is missing is refused together with its definition.
+//! messages, time zones other than UTC, `format()`, `transformMapEntry()`, optional elements of literals (`[?x]`,
+//! `{?k: v}`), `has()` of a path with `.?` in it, and upstream's libraries for formats, URLs, IP addresses, semantic
+//! versions and authorisation; a rule that uses what is missing is refused together with its definition.
 
 mod ast;
 mod check;

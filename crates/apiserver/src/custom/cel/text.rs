@@ -126,3 +126,27 @@ fn byte_at(text: &str, at: i64) -> Result<usize, Fail> {
     let mut places = text.char_indices().map(|(byte, _)| byte).chain([text.len()]);
     places.nth(at).ok_or_else(missing)
 }
+
+/// Text in quotes, with what would not survive them spelled out.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        let letter = match c {
+            '\u{7}' => 'a',
+            '\u{8}' => 'b',
+            '\u{c}' => 'f',
+            '\n' => 'n',
+            '\r' => 'r',
+            '\t' => 't',
+            '\u{b}' => 'v',
+            '\\' | '"' => c,
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        out.extend(['\\', letter]);
+    }
+    out.push('"');
+    out
+}

@@ -142,6 +142,20 @@ impl<'a> Val<'a> {
         size as u64
     }
 
+    /// Whether it is what a value of its type is before anybody sets it. Lists and maps in the object are set.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Null | Self::Bool(false) | Self::Int(0) | Self::Uint(0) | Self::Optional(None) => true,
+            Self::Double(n) => *n == 0.0,
+            Self::Text(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Span(span) => span.is_zero(),
+            Self::List(List::Own(items)) => items.is_empty(),
+            Self::Map(Table::Own(entries)) => entries.is_empty(),
+            _ => false,
+        }
+    }
+
     /// What it took to make the value from what the object says, where that is more than to point at it.
     pub fn decoded(&self) -> u64 {
         if matches!(self, Self::Bytes(_)) { self.weight() } else { 0 }

@@ -299,7 +299,7 @@ impl Check {
     }
 }
 
-fn rule_errors(compiler: &Compiler, rule: &Rule, at: &str, around: &Around) -> Vec<Invalid> {
+fn rule_errors(compiler: &Compiler<'_>, rule: &Rule, at: &str, around: &Around) -> Vec<Invalid> {
     let mut errors = Vec::new();
     let compiled = compiler.compile(rule);
     if let Err(why) = &compiled.program {

@@ -1,5 +1,7 @@
 //! Walking through a schema.
 
+use std::borrow::Cow;
+
 use super::{Additional, Items, Schema};
 
 /// Where a node stands below its parent.
@@ -60,10 +62,13 @@ impl Schema {
 
 /// A schema in which every whole object has the fields of metadata that expressions may always look at: the root, if
 /// it is `whole`, and what is embedded below it.
-pub fn with_metadata(schema: &Schema, whole: bool) -> Schema {
+pub fn with_metadata(schema: &Schema, whole: bool) -> Cow<'_, Schema> {
+    if !whole && !schema.any(&|node| node.embedded_resource) {
+        return Cow::Borrowed(schema);
+    }
     let mut schema = schema.clone();
     add_metadata(&mut schema, whole);
-    schema
+    Cow::Owned(schema)
 }
 
 fn add_metadata(schema: &mut Schema, whole: bool) {
