@@ -196,7 +196,7 @@ impl CustomKind {
         if errors.iter().any(|error| SHAPES.contains(&error.reason)) {
             errors.push(Invalid::invalid("<nil>", Value::Null, UNCHECKED));
         } else {
-            errors.extend(rules.check(&self.schema, new, old));
+            errors.extend(rules.check(new, old));
         }
     }
 }

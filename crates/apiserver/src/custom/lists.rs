@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::schema::Schema;
+use super::validate::FINDINGS_MAX;
 use crate::field::Invalid;
 
 /// Every element that stands in a list a second time.
@@ -15,6 +16,9 @@ pub fn duplicates(object: &Value, schema: &Schema) -> Vec<Invalid> {
 }
 
 fn walk(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Invalid>) {
+    if errors.len() >= FINDINGS_MAX {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
@@ -50,7 +54,7 @@ fn repeated(items: impl Iterator<Item = Value>, path: &str) -> Vec<Invalid> {
     for (index, item) in items.enumerate() {
         let times = seen.entry(item.to_string()).or_default();
         *times += 1;
-        if *times == 2 {
+        if *times == 2 && errors.len() < FINDINGS_MAX {
             errors.push(Invalid::duplicate(format!("{path}[{index}]"), item));
         }
     }
@@ -108,5 +112,7 @@ mod tests {
             let found: Vec<String> = duplicates(&object, &schema).iter().map(ToString::to_string).collect();
             assert_eq!(found, want, "{object}");
         }
+        let pairs: Vec<String> = (0..4000).map(|n| (n / 2).to_string()).collect();
+        assert_eq!(duplicates(&json!({"set": pairs}), &schema).len(), FINDINGS_MAX);
     }
 }

@@ -1,13 +1,17 @@
 //! `x-kubernetes-validations`: expressions that values of a node must satisfy.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::cel::{Fail, OBJECT_MAX, Program, Scope, Type, Val, Variables, escape};
 use super::correlate::{Correlated, key_of};
 use super::field_path;
-use super::schema::{Rule, Schema, meta_fields};
+use super::schema::{Rule, Schema, with_metadata};
+use super::validate::FINDINGS_MAX;
 use crate::field::{Invalid, Reason};
 
 const OUT_OF_BUDGET: &str =
@@ -25,25 +29,49 @@ pub struct Compiled {
     path: String,
 }
 
-/// The rules of a node and of what is below it.
+/// The rules of an object.
 #[derive(Debug)]
 pub struct Rules {
-    here: Vec<Compiled>,
-    /// The schema with metadata, at the root of an object.
-    whole: Option<Box<Schema>>,
-    items: Option<Box<Rules>>,
-    additional: Option<Box<Rules>>,
-    properties: BTreeMap<String, Rules>,
+    /// As expressions see it, with metadata.
+    schema: Schema,
+    top: Below,
 }
 
-/// Compiles one expression of a node. `whole` is the root of an object with metadata.
-pub fn compile(schema: &Schema, whole: bool, rule: &Rule) -> Compiled {
+/// The rules of a node and of what is below it.
+#[derive(Debug)]
+struct Below {
+    here: Vec<Compiled>,
+    items: Option<Box<Below>>,
+    additional: Option<Box<Below>>,
+    properties: BTreeMap<String, Below>,
+}
+
+/// Compiles the expressions of one node.
+pub struct Compiler<'a> {
+    schema: Cow<'a, Schema>,
+    this: Option<Type>,
+}
+
+impl<'a> Compiler<'a> {
+    /// `whole` is the root of an object with metadata.
+    pub fn new(schema: &'a Schema, whole: bool) -> Self {
+        let schema = with_metadata(schema, whole);
+        Self { this: Type::of(&schema), schema }
+    }
+
+    pub fn compile(&self, rule: &Rule) -> Compiled {
+        compile(&self.schema, self.this.as_ref(), rule)
+    }
+}
+
+/// Compiles one expression for values of a type, if expressions can look at them.
+fn compile(schema: &Schema, this: Option<&Type>, rule: &Rule) -> Compiled {
     let path = match rule.field_path.as_str() {
         "" => String::new(),
         path => field_path::resolve(path, schema, true).map(|found| found.path).unwrap_or_default(),
     };
     let compiled = |program, message| Compiled { rule: rule.clone(), program, message, path: path.clone() };
-    let Some(this) = Type::of(schema, whole) else {
+    let Some(this) = this.cloned() else {
         let why = "failed to convert to declType for CEL validation rules";
         return compiled(Err(why.into()), None);
     };
@@ -69,56 +97,82 @@ pub fn compile(schema: &Schema, whole: bool, rule: &Rule) -> Compiled {
 }
 
 impl Rules {
-    /// `None` if there are none.
+    /// `None` if there are none. `whole` is the root of an object with metadata.
     pub fn of(schema: &Schema, whole: bool) -> Option<Self> {
         if !schema.has_rules() {
             return None;
         }
-        let below = |schema: &Schema| Self::of(schema, schema.embedded_resource).map(Box::new);
+        let schema = with_metadata(schema, whole).into_owned();
+        let top = Below::of(&schema)?;
+        Some(Self { schema, top })
+    }
+
+    /// What a new object breaks, or a change from `old`.
+    pub fn check(&self, value: &Value, old: Option<&Value>) -> Vec<Invalid> {
+        let mut run = Run { errors: Vec::new(), budget: OBJECT_MAX, ended: false };
+        let here = old.map(|old| Replaced::new(Correlated::root(value, old, &self.schema)));
+        run.node(&self.top, &self.schema, value, old, "", &Ratchet { here, above: None });
+        run.errors
+    }
+}
+
+impl Below {
+    fn of(schema: &Schema) -> Option<Self> {
+        if !schema.has_rules() {
+            return None;
+        }
+        let below = |schema: &Schema| Self::of(schema).map(Box::new);
         // What expressions cannot look at is not looked into either.
-        let known = |schema: &&Schema| Type::of(schema, schema.embedded_resource).is_some();
         let properties = schema.properties.iter().filter_map(|(name, property)| {
-            escape(name).is_none_or(|_| known(&property)).then_some(())?;
-            Some((name.clone(), Self::of(property, property.embedded_resource)?))
+            escape(name).is_none_or(|_| Type::of(property).is_some()).then_some(())?;
+            Some((name.clone(), Self::of(property)?))
         });
+        let this = if schema.validations.is_empty() { None } else { Type::of(schema) };
+        let compiled = schema.validations.iter().map(|rule| compile(schema, this.as_ref(), rule));
         Some(Self {
-            here: schema.validations.iter().map(|rule| compile(schema, whole, rule)).collect(),
-            whole: whole.then(|| Box::new(meta_fields(schema).into_owned())),
+            here: compiled.collect(),
             items: schema.items().and_then(below),
             additional: schema.additional().and_then(below),
             properties: properties.collect(),
         })
     }
+}
 
-    /// What a new object breaks, or a change from `old`.
-    pub fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Invalid> {
-        let mut run = Run { errors: Vec::new(), budget: OBJECT_MAX, ended: false };
-        let ratchet = match old {
-            Some(old) => Ratchet { here: Some(Correlated::root(value, old, schema)), above: None },
-            None => Ratchet::default(),
-        };
-        run.node(self, schema, value, old, "", ratchet);
-        run.errors
+/// A value with the one it replaces. Many parts of it may ask whether it changed.
+struct Replaced<'a> {
+    value: Correlated<'a>,
+    unchanged: OnceCell<bool>,
+}
+
+impl<'a> Replaced<'a> {
+    fn new(value: Correlated<'a>) -> Rc<Self> {
+        Rc::new(Self { value, unchanged: OnceCell::new() })
+    }
+
+    fn is_unchanged(&self) -> bool {
+        *self.unchanged.get_or_init(|| self.value.is_unchanged())
     }
 }
 
 /// Whether a value, or the nearest one above it that can be told apart, is as it was.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Ratchet<'a> {
-    here: Option<Correlated<'a>>,
-    above: Option<Correlated<'a>>,
+    here: Option<Rc<Replaced<'a>>>,
+    above: Option<Rc<Replaced<'a>>>,
 }
 
-impl<'a> Ratchet<'a> {
+impl Ratchet<'_> {
     fn is_unchanged(&self) -> bool {
-        self.here.or(self.above).is_some_and(|value| value.is_unchanged())
+        self.here.as_ref().or(self.above.as_ref()).is_some_and(|value| value.is_unchanged())
     }
 
-    fn key(self, key: &str) -> Self {
-        match (self.here, self.above) {
-            (None, _) => self,
+    fn key(&self, key: &str) -> Self {
+        match (&self.here, &self.above) {
+            (None, _) => self.clone(),
             (Some(_), None) if matches!(key, "apiVersion" | "kind") => Self::default(),
-            (Some(here), _) => Self { here: here.key(key), above: Some(here) },
+            (Some(here), _) => {
+                Self { here: here.value.key(key).map(Replaced::new), above: Some(here.clone()) }
+            }
         }
     }
 }
@@ -133,20 +187,19 @@ struct Run {
 impl Run {
     fn node(
         &mut self,
-        rules: &Rules,
+        rules: &Below,
         schema: &Schema,
         value: &Value,
         old: Option<&Value>,
         path: &str,
-        ratchet: Ratchet<'_>,
+        ratchet: &Ratchet<'_>,
     ) {
         let old = old.filter(|old| !old.is_null());
         if value.is_null() || self.ended {
             return;
         }
         if !rules.here.is_empty() {
-            let seen = rules.whole.as_deref().unwrap_or(schema);
-            self.here(rules, seen, value, old, path, ratchet);
+            self.here(rules, schema, value, old, path, ratchet);
         }
         match value {
             Value::Object(fields) => {
@@ -163,7 +216,7 @@ impl Run {
                         (false, path) => format!("{path}[{key}]"),
                     };
                     let old = old.and_then(|old| old.get(key));
-                    self.node(rules, below, value, old, &at, ratchet.key(key));
+                    self.node(rules, below, value, old, &at, &ratchet.key(key));
                 }
             }
             Value::Array(items) => {
@@ -176,42 +229,49 @@ impl Run {
 
     fn list(
         &mut self,
-        rules: &Rules,
+        rules: &Below,
         below: &Schema,
         schema: &Schema,
         items: &[Value],
         old: Option<&Value>,
         path: &str,
-        ratchet: Ratchet<'_>,
+        ratchet: &Ratchet<'_>,
     ) {
         // Only elements with keys can be told apart.
         let keyed = schema.is_list("map");
         let old_items = old.and_then(Value::as_array).into_iter().flatten().filter(|_| keyed);
         let old: BTreeMap<String, &Value> =
             old_items.map(|item| (key_of(item, &schema.list_map_keys), item)).collect();
-        let elements = ratchet.here.map(|here| here.elements());
+        let elements = ratchet.here.as_ref().map(|here| here.value.elements());
         for (index, item) in items.iter().enumerate() {
             let before = if keyed { old.get(&key_of(item, &schema.list_map_keys)).copied() } else { None };
             let ratchet = match &elements {
-                None => ratchet,
-                Some(elements) => Ratchet { here: elements.get(index), above: ratchet.here },
+                None => ratchet.clone(),
+                Some(elements) => {
+                    Ratchet { here: elements.get(index).map(Replaced::new), above: ratchet.here.clone() }
+                }
             };
-            self.node(rules, below, item, before, &format!("{path}[{index}]"), ratchet);
+            self.node(rules, below, item, before, &format!("{path}[{index}]"), &ratchet);
         }
     }
 
     fn here(
         &mut self,
-        rules: &Rules,
+        rules: &Below,
         schema: &Schema,
         value: &Value,
         old: Option<&Value>,
         path: &str,
-        ratchet: Ratchet<'_>,
+        ratchet: &Ratchet<'_>,
     ) {
         let shown = if path.is_empty() { "<nil>" } else { path };
         let type_ = schema.type_.as_str();
         for compiled in &rules.here {
+            // An answer that lists more helps nobody.
+            if self.errors.len() >= FINDINGS_MAX {
+                self.ended = true;
+                return;
+            }
             let rule = &compiled.rule;
             let program = match &compiled.program {
                 Ok(program) => program,

@@ -54,7 +54,7 @@ pub enum Node {
     Each(Box<Each>),
 }
 
-/// A macro that goes through a list or the keys of a map.
+/// A macro that goes through a list or the keys of a map, or looks into an optional value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Each {
     pub what: What,
@@ -73,6 +73,12 @@ pub enum What {
     ExistsOne,
     Filter,
     Map,
+    /// A map with other values.
+    TransformMap,
+    SortBy,
+    /// Of the value that an optional one has, if it has one; `OptFlatMap` of a body that is optional itself.
+    OptMap,
+    OptFlatMap,
 }
 
 impl Expr {

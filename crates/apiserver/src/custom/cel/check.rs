@@ -7,7 +7,7 @@ use super::ast::{At, Each, Expr, Node, What};
 use super::report::Issue;
 use super::signatures::{SIGNATURES, Signature, is_prefix, named};
 use super::types::Type;
-use crate::custom::schema::compile;
+use crate::custom::schema::{Pattern, compile};
 
 /// Types by name, for rules that ask for the type of a value.
 const TYPE_NAMES: [&str; 6] = ["bool", "int", "uint", "double", "string", "bytes"];
@@ -15,13 +15,15 @@ const TYPE_NAMES: [&str; 6] = ["bool", "int", "uint", "double", "string", "bytes
 pub struct Checked {
     pub result: Type,
     pub uses_old: bool,
+    pub patterns: HashMap<String, Pattern>,
 }
 
 pub fn check(expr: &Expr, variables: &Variables) -> Result<Checked, Vec<Issue>> {
-    let mut checker = Checker { variables, local: Vec::new(), issues: Vec::new(), uses_old: false };
+    let (local, issues, patterns) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut checker = Checker { variables, local, issues, uses_old: false, patterns };
     let result = checker.visit(expr);
     if checker.issues.is_empty() {
-        return Ok(Checked { result, uses_old: checker.uses_old });
+        return Ok(Checked { result, uses_old: checker.uses_old, patterns: checker.patterns });
     }
     Err(checker.issues)
 }
@@ -32,6 +34,7 @@ struct Checker<'a> {
     local: Vec<(String, Type)>,
     issues: Vec<Issue>,
     uses_old: bool,
+    patterns: HashMap<String, Pattern>,
 }
 
 impl Checker<'_> {
@@ -191,7 +194,13 @@ impl Checker<'_> {
 
     fn each(&mut self, at: At, each: &Each) -> Type {
         let of = self.visit(&each.of);
+        let in_optional = matches!(each.what, What::OptMap | What::OptFlatMap);
         let (first, second) = match &of {
+            Type::Optional(inner) if in_optional => (Type::Wrong, (**inner).clone()),
+            other if in_optional && !other.is_loose() => {
+                let text = format!("found no matching overload for 'hasValue' applied to '{other}.()'");
+                return self.wrong(at, text);
+            }
             Type::List(element) => (Type::Int, (**element).clone()),
             Type::Map(key, value) => ((**key).clone(), (**value).clone()),
             loose if loose.is_loose() => (Type::Dyn, Type::Dyn),
@@ -203,6 +212,7 @@ impl Checker<'_> {
                 (Type::Wrong, Type::Wrong)
             }
         };
+        let key = first.clone();
         let single = if matches!(of, Type::Map(..)) { first.clone() } else { second.clone() };
         let bound = match &each.names[..] {
             [one] => vec![(one.clone(), single.clone())],
@@ -216,6 +226,16 @@ impl Checker<'_> {
         }
         let result = match each.what {
             What::Map => Type::list(self.visit(&each.body)),
+            What::TransformMap => {
+                let key = if matches!(of, Type::List(_)) { Type::Int } else { key };
+                Type::Map(Box::new(key), Box::new(self.visit(&each.body)))
+            }
+            What::SortBy => {
+                self.visit(&each.body);
+                Type::list(single)
+            }
+            What::OptMap => Type::Optional(Box::new(self.visit(&each.body))),
+            What::OptFlatMap => self.optional(&each.body),
             What::Filter => {
                 self.expect_bool(&each.body);
                 Type::list(single)
@@ -229,6 +249,13 @@ impl Checker<'_> {
         result
     }
 
+    fn optional(&mut self, expr: &Expr) -> Type {
+        match self.visit(expr) {
+            type_ @ (Type::Optional(_) | Type::Dyn | Type::Wrong) => type_,
+            other => self.wrong(expr.at, format!("expected type 'optional_type' but found '{other}'")),
+        }
+    }
+
     fn expect_bool(&mut self, expr: &Expr) {
         let type_ = self.visit(expr);
         if !type_.agrees(&Type::Bool) {
@@ -239,7 +266,7 @@ impl Checker<'_> {
     fn call(&mut self, at: At, name: &str, target: Option<&Expr>, args: &[Expr]) -> Type {
         // `sets.contains(a, b)` reads like a method of something called `sets`.
         let prefix = target.and_then(|target| match &target.node {
-            Node::Name(prefix) if is_prefix(prefix) => Some(prefix),
+            Node::Name(prefix) if is_prefix(prefix, name) => Some(prefix),
             _ => None,
         });
         let (name, target) = match prefix {
@@ -276,9 +303,14 @@ impl Checker<'_> {
 
     /// Texts that a function will read, checked now rather than each time.
     fn literals(&mut self, name: &str, args: &[Expr]) {
-        let Some(Expr { at, node: Node::Text(text) }) = args.last() else { return };
+        let read = if name == "findAll" { args.first() } else { args.last() };
+        let Some(Expr { at, node: Node::Text(text) }) = read else { return };
         let bad = match name {
-            "matches" | "find" | "findAll" => compile(text).is_err(),
+            "matches" | "find" | "findAll" => {
+                let known = self.patterns.entry(text.clone()).or_insert_with(|| text.clone().into());
+                // Compiled anew when it is first used: most definitions see few of their rules at work.
+                compile(&known.text).is_err()
+            }
             "timestamp" => super::numbers::timestamp(text).is_err(),
             "duration" => super::numbers::duration(text).is_err(),
             _ => false,
@@ -315,6 +347,7 @@ fn fits(parameter: &Type, arg: &Type, bound: &mut HashMap<char, Type>) -> bool {
             }
         },
         (_, arg) if arg.is_loose() => true,
+        (Type::Dyn, _) => true,
         (Type::List(of), Type::List(arg)) | (Type::Optional(of), Type::Optional(arg)) => fits(of, arg, bound),
         (Type::Map(key, value), Type::Map(arg_key, arg_value)) => {
             fits(key, arg_key, bound) && fits(value, arg_value, bound)

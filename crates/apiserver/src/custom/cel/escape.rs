@@ -1,11 +1,7 @@
 //! Names of fields as names of the language: what it does not allow in a name is spelled out.
 
-/// Words of the language that no field may be called by.
-const WORDS: [&str; 18] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words that are no names.
+pub const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -17,17 +13,26 @@ const WORDS: [&str; 18] = [
     "import",
     "let",
     "loop",
-    "package",
     "namespace",
+    "package",
     "return",
+    "var",
+    "void",
+    "while",
 ];
+/// Words that mean something.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+fn is_word(field: &str) -> bool {
+    WORDS.contains(&field) || RESERVED.contains(&field)
+}
 
 /// `None` if the field cannot be named at all.
 pub fn escape(field: &str) -> Option<String> {
     if field.is_empty() || field.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if WORDS.contains(&field) {
+    if is_word(field) {
         return Some(format!("__{field}__"));
     }
     if !field.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c)) {
@@ -43,7 +48,7 @@ pub fn unescape(name: &str) -> Option<String> {
         return Some(name.to_owned());
     }
     let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
-    if let Some(word) = word.filter(|word| WORDS.contains(word)) {
+    if let Some(word) = word.filter(|word| is_word(word)) {
         return Some(word.to_owned());
     }
     let mut out = String::new();
@@ -75,6 +80,10 @@ mod tests {
             ("a", "a"),
             ("a_b", "a_b"),
             ("namespace", "__namespace__"),
+            ("in", "__in__"),
+            ("var", "__var__"),
+            ("void", "__void__"),
+            ("while", "__while__"),
             ("a.b", "a__dot__b"),
             ("a-b/c", "a__dash__b__slash__c"),
             ("a__b", "a__underscores__b"),

@@ -1,9 +1,17 @@
 //! Evaluation, with a meter running.
 
+use std::collections::HashMap;
+
+use regex::Regex;
+
 use super::ast::{Expr, Node};
 use super::signatures::is_prefix;
 use super::value::{List, Table, Val};
-use super::{functions, macros};
+use super::{Program, functions, macros};
+use crate::custom::schema::compile;
+
+/// What it costs to compile a pattern that was not known before, about as much as it takes.
+const PATTERN_COST: u64 = 5000;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,19 +38,23 @@ pub struct Scope<'a> {
     pub old: Option<Val<'a>>,
 }
 
-pub fn run<'a>(expr: &'a Expr, scope: &Scope<'a>, budget: &mut u64) -> Result<Val<'a>, Fail> {
+pub fn run<'a>(program: &'a Program, scope: &Scope<'a>, budget: &mut u64) -> Result<Val<'a>, Fail> {
     let limit = super::CALL_MAX.min(*budget);
-    let mut evaluator = Evaluator { scope, local: Vec::new(), spent: 0, limit };
-    let result = evaluator.visit(expr);
+    let (local, computed) = (Vec::new(), HashMap::new());
+    let mut evaluator = Evaluator { program, scope, local, computed, spent: 0, limit };
+    let result = evaluator.visit(&program.expr);
     let spent = evaluator.spent;
     *budget = budget.saturating_sub(spent);
     if spent > limit { Err(Fail::TooCostly) } else { result }
 }
 
 pub struct Evaluator<'a, 's> {
+    program: &'a Program,
     scope: &'s Scope<'a>,
     /// Names that macros bind, innermost last.
     pub local: Vec<(&'a str, Val<'a>)>,
+    /// Patterns that do not stand in the expression as they are.
+    computed: HashMap<String, Regex>,
     pub spent: u64,
     limit: u64,
 }
@@ -52,6 +64,31 @@ impl<'a> Evaluator<'a, '_> {
     pub fn spend(&mut self, cost: u64) -> Result<(), Fail> {
         self.spent = self.spent.saturating_add(cost);
         if self.spent > self.limit { Err(Fail::TooCostly) } else { Ok(()) }
+    }
+
+    /// Everything in a list. What had to be decoded for that is paid for.
+    pub fn items(&mut self, list: &List<'a>) -> Result<Vec<Val<'a>>, Fail> {
+        let items = list.all().map_err(Fail::Error)?;
+        self.spend(items.iter().map(Val::decoded).fold(0, u64::saturating_add))?;
+        Ok(items)
+    }
+
+    pub fn entries(&mut self, table: &Table<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
+        let entries = table.entries().map_err(Fail::Error)?;
+        self.spend(entries.iter().map(|(_, value)| value.decoded()).fold(0, u64::saturating_add))?;
+        Ok(entries)
+    }
+
+    /// A pattern is compiled once: for good if it stands in the expression, else for this evaluation.
+    pub fn regex(&mut self, pattern: &str) -> Result<Regex, Fail> {
+        let known = self.program.patterns.get(pattern).and_then(|known| known.compiled());
+        if let Some(regex) = known.or_else(|| self.computed.get(pattern)) {
+            return Ok(regex.clone());
+        }
+        self.spend(PATTERN_COST)?;
+        let regex = compile(pattern).map_err(Fail::Error)?;
+        self.computed.insert(pattern.to_owned(), regex.clone());
+        Ok(regex)
     }
 
     pub fn visit(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
@@ -135,6 +172,9 @@ impl<'a> Evaluator<'a, '_> {
             (Val::List(list), Val::Int(index)) => self.element(list, *index),
             _ => return Err(Fail::overload()),
         };
+        if let Ok(Ok(value)) = &found {
+            self.spend(value.decoded())?;
+        }
         match (found, optional || lifted) {
             (Ok(value), false) => value.map_err(Fail::Error),
             (Ok(value), true) => value.map(|value| Val::Optional(Some(value.into()))).map_err(Fail::Error),
@@ -165,7 +205,7 @@ impl<'a> Evaluator<'a, '_> {
 
     fn call(&mut self, name: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Result<Val<'a>, Fail> {
         let prefix = target.and_then(|target| match &target.node {
-            Node::Name(prefix) if is_prefix(prefix) => Some(prefix.as_str()),
+            Node::Name(prefix) if is_prefix(prefix, name) => Some(prefix.as_str()),
             _ => None,
         });
         let target = if prefix.is_some() { None } else { target };

@@ -4,7 +4,7 @@ use bowline_api::quantity;
 
 use super::eval::{Evaluator, Fail};
 use super::value::Val;
-use super::{lists, numbers, text, times};
+use super::{lists, members, numbers, text, times};
 use crate::golang::float;
 
 type Outcome<'a> = Result<Val<'a>, Fail>;
@@ -34,7 +34,7 @@ pub fn call<'a>(evaluator: &mut Evaluator<'a, '_>, name: &str, values: &[Val<'a>
         }
         ("_+_", [Val::Text(one), Val::Text(other)]) => Ok(Val::text(format!("{}{}", &**one, &**other))),
         ("_+_", [Val::Bytes(one), Val::Bytes(other)]) => Ok(Val::Bytes([&**one, &**other].concat().into())),
-        ("_+_", [Val::List(one), Val::List(other)]) => lists::joined(one, other),
+        ("_+_", [Val::List(one), Val::List(other)]) => members::joined(evaluator, one, other),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => {
             let operator = name.chars().nth(1).unwrap_or('+');
             numbers::arithmetic(operator, one, other)
@@ -69,6 +69,14 @@ pub fn prefixed<'a>(
     match (prefix, name, values) {
         ("optional", "of", [of]) => Ok(Val::Optional(Some(of.clone().into()))),
         ("optional", "none", []) => Ok(Val::Optional(None)),
+        ("optional", "ofNonZeroValue", [of]) => {
+            Ok(Val::Optional(if of.is_zero() { None } else { Some(of.clone().into()) }))
+        }
+        ("lists", "range", [Val::Int(end)]) => {
+            evaluator.spend(u64::try_from(*end).unwrap_or(0))?;
+            Ok(Val::list((0..*end).map(Val::Int).collect()))
+        }
+        ("strings", "quote", [Val::Text(of)]) => Ok(Val::text(text::quoted(of))),
         ("sets", name, [Val::List(one), Val::List(other)]) => {
             lists::sets(evaluator, name, one, other).map(Val::Bool)
         }
@@ -131,8 +139,8 @@ fn converted<'a>(to: &str, of: &Val<'a>) -> Outcome<'a> {
         ) => Val::text(shown(of)),
         ("bytes", Val::Text(text)) => Val::Bytes(text.as_bytes().into()),
         ("bool", Val::Text(text)) => match &**text {
-            "1" | "t" | "true" | "TRUE" | "True" => Val::Bool(true),
-            "0" | "f" | "false" | "FALSE" | "False" => Val::Bool(false),
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Val::Bool(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Val::Bool(false),
             _ => return Err(bad()),
         },
         ("timestamp", Val::Text(text)) => Val::Time(numbers::timestamp(text).map_err(Fail::Error)?),

@@ -2,39 +2,59 @@
 
 use super::ast::{Each, What};
 use super::eval::{Evaluator, Fail};
-use super::value::Val;
+use super::lists;
+use super::value::{Table, Val};
 
 pub fn each<'a>(evaluator: &mut Evaluator<'a, '_>, each: &'a Each) -> Result<Val<'a>, Fail> {
     let of = evaluator.visit(&each.of)?;
+    if matches!(each.what, What::OptMap | What::OptFlatMap) {
+        return in_optional(evaluator, each, of);
+    }
     evaluator.spend(of.weight())?;
-    let pairs = pairs(&of)?;
+    let pairs = pairs(evaluator, &of)?;
     let single_key = matches!(of, Val::Map(_));
     let depth = evaluator.local.len();
     let mut gathered = Gathered::default();
     for (first, second) in pairs {
         let single = if single_key { first.clone() } else { second.clone() };
+        let key = first.clone();
         match &each.names[..] {
             [one] => evaluator.local.push((one, single.clone())),
             [one, two] => evaluator.local.extend([(one.as_str(), first), (two.as_str(), second)]),
             _ => return Err(Fail::overload()),
         }
-        let step = gathered.step(evaluator, each, single);
+        let step = gathered.step(evaluator, each, key, single);
         evaluator.local.truncate(depth);
         if step? {
             break;
         }
     }
+    if each.what == What::SortBy {
+        return lists::sorted_by(evaluator, gathered.pairs);
+    }
     gathered.result(each.what)
 }
 
+/// What the body makes of the value in an optional one.
+fn in_optional<'a>(evaluator: &mut Evaluator<'a, '_>, each: &'a Each, of: Val<'a>) -> Result<Val<'a>, Fail> {
+    let (Val::Optional(of), [name]) = (of, &each.names[..]) else { return Err(Fail::overload()) };
+    let Some(of) = of else { return Ok(Val::Optional(None)) };
+    let depth = evaluator.local.len();
+    evaluator.local.push((name, (*of).clone()));
+    let made = evaluator.visit(&each.body);
+    evaluator.local.truncate(depth);
+    match (each.what, made?) {
+        (What::OptMap, made) => Ok(Val::Optional(Some(made.into()))),
+        (_, made @ Val::Optional(_)) => Ok(made),
+        _ => Err(Fail::overload()),
+    }
+}
+
 /// Index and element of a list, or key and value of a map.
-fn pairs<'a>(of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
+fn pairs<'a>(evaluator: &mut Evaluator<'a, '_>, of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
     match of {
-        Val::List(list) => {
-            let all = list.all().map_err(Fail::Error)?;
-            Ok((0..).map(Val::Int).zip(all).collect())
-        }
-        Val::Map(table) => table.entries().map_err(Fail::Error),
+        Val::List(list) => Ok((0..).map(Val::Int).zip(evaluator.items(list)?).collect()),
+        Val::Map(table) => evaluator.entries(table),
         _ => Err(Fail::overload()),
     }
 }
@@ -42,6 +62,8 @@ fn pairs<'a>(of: &Val<'a>) -> Result<Vec<(Val<'a>, Val<'a>)>, Fail> {
 #[derive(Default)]
 struct Gathered<'a> {
     made: Vec<Val<'a>>,
+    /// Keys and values of a map, or elements after what they are sorted by.
+    pairs: Vec<(Val<'a>, Val<'a>)>,
     trues: usize,
     falses: usize,
     /// The first error, unless an element decides.
@@ -54,6 +76,7 @@ impl<'a> Gathered<'a> {
         &mut self,
         evaluator: &mut Evaluator<'a, '_>,
         each: &'a Each,
+        key: Val<'a>,
         single: Val<'a>,
     ) -> Result<bool, Fail> {
         if let Some(only) = &each.only {
@@ -68,6 +91,14 @@ impl<'a> Gathered<'a> {
             (_, Err(Fail::TooCostly)) => Err(Fail::TooCostly),
             (What::Map, body) => {
                 self.made.push(body?);
+                Ok(false)
+            }
+            (What::TransformMap, body) => {
+                self.pairs.push((key, body?));
+                Ok(false)
+            }
+            (What::SortBy, body) => {
+                self.pairs.push((body?, single));
                 Ok(false)
             }
             (What::All | What::Exists, Err(fail)) => {
@@ -94,6 +125,8 @@ impl<'a> Gathered<'a> {
     fn result(self, what: What) -> Result<Val<'a>, Fail> {
         match what {
             What::Map | What::Filter => Ok(Val::list(self.made)),
+            What::TransformMap => Ok(Val::Map(Table::Own(self.pairs.into()))),
+            What::SortBy | What::OptMap | What::OptFlatMap => Err(Fail::overload()),
             What::ExistsOne => Ok(Val::Bool(self.trues == 1)),
             What::All if self.falses > 0 => Ok(Val::Bool(false)),
             What::Exists if self.trues > 0 => Ok(Val::Bool(true)),

@@ -4,8 +4,9 @@
 //! its cost and gives up at a limit, so that no rule and no object can keep the server busy.
 //!
 //! Written here because the crates there are bring a parser generator along and bound nothing. Missing: protobuf
-//! messages, time zones other than UTC, and upstream's libraries for URLs, IP addresses, semantic versions and
-//! authorisation; a rule that calls what is missing is refused together with its definition.
+//! messages, time zones other than UTC, `format()`, `transformMapEntry()`, optional elements of literals (`[?x]`,
+//! `{?k: v}`), `has()` of a path with `.?` in it, and upstream's libraries for formats, URLs, IP addresses, semantic
+//! versions and authorisation; a rule that uses what is missing is refused together with its definition.
 
 mod ast;
 mod check;
@@ -15,6 +16,7 @@ mod functions;
 mod lexer;
 mod lists;
 mod macros;
+mod members;
 mod numbers;
 mod parser;
 mod report;
@@ -26,11 +28,16 @@ mod times;
 mod types;
 mod value;
 
+use std::collections::HashMap;
+
 use ast::Expr;
 use report::Issue;
 
+use super::schema::Pattern;
+
 pub use escape::escape;
 pub use eval::{Fail, Scope};
+pub use numbers::duration;
 pub use types::Type;
 pub use value::Val;
 
@@ -51,6 +58,8 @@ pub struct Variables {
 #[derive(Debug)]
 pub struct Program {
     expr: Expr,
+    /// Regular expressions that stand in it.
+    patterns: HashMap<String, Pattern>,
     pub uses_old: bool,
     pub result: Type,
 }
@@ -61,11 +70,11 @@ impl Program {
         let told = |issues: Vec<Issue>| report::report(source, &issues);
         let expr = parser::parse(source).map_err(|issue| told(vec![issue]))?;
         let checked = check::check(&expr, variables).map_err(told)?;
-        Ok(Self { expr, uses_old: checked.uses_old, result: checked.result })
+        Ok(Self { expr, patterns: checked.patterns, uses_old: checked.uses_old, result: checked.result })
     }
 
     /// Evaluates; what it cost comes off the budget either way.
     pub fn run<'a>(&'a self, scope: &Scope<'a>, budget: &mut u64) -> Result<Val<'a>, Fail> {
-        eval::run(&self.expr, scope, budget)
+        eval::run(self, scope, budget)
     }
 }

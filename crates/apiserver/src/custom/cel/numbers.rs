@@ -118,6 +118,9 @@ pub fn duration(text: &str) -> Result<SignedDuration, String> {
     if rest == "0" {
         return Ok(SignedDuration::ZERO);
     }
+    if rest.is_empty() {
+        return Err(bad());
+    }
     let mut total: i128 = 0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
@@ -145,5 +148,5 @@ pub fn duration(text: &str) -> Result<SignedDuration, String> {
         rest = after;
     }
     let total = i64::try_from(if negative { -total } else { total }).map_err(|_| bad())?;
-    if text.is_empty() { Err(bad()) } else { Ok(SignedDuration::from_nanos(total)) }
+    Ok(SignedDuration::from_nanos(total))
 }

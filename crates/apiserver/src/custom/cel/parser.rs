@@ -1,6 +1,7 @@
 //! From tokens to a tree.
 
 use super::ast::{At, Each, Expr, Node, What};
+use super::escape::RESERVED;
 use super::lexer::{Token, tokens};
 use super::report::Issue;
 
@@ -11,27 +12,6 @@ const HEIGHT_MAX: usize = 100;
 const LENGTH_MAX: usize = 64 << 10;
 
 const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-/// Words that are no names.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "namespace",
-    "package",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 pub fn parse(source: &str) -> Result<Expr, Issue> {
     if source.len() > LENGTH_MAX {
@@ -354,10 +334,8 @@ impl Parser {
         let args = self.list(")")?;
         match (name.as_str(), target) {
             ("has", None) if args.len() == 1 => has(at, args),
-            ("all" | "exists" | "exists_one" | "existsOne" | "filter" | "map", Some(of))
-                if (2..=3).contains(&args.len()) =>
-            {
-                each(at, &name, of, args)
+            (macro_name, Some(of)) if what(macro_name, args.len()).is_some() => {
+                each(at, macro_name, of, args)
             }
             (_, target) => Ok(Expr { at, node: Node::Call { name, target: target.map(Box::new), args } }),
         }
@@ -391,19 +369,31 @@ fn has(at: At, args: Vec<Expr>) -> Result<Expr, Issue> {
     }
 }
 
+/// What a macro does with so many arguments; `None` if it is none.
+fn what(name: &str, args: usize) -> Option<What> {
+    Some(match (name, args) {
+        ("all", 2 | 3) => What::All,
+        ("exists", 2 | 3) => What::Exists,
+        ("exists_one" | "existsOne", 2 | 3) => What::ExistsOne,
+        ("filter", 2) => What::Filter,
+        ("map", 2 | 3) | ("transformList", 3 | 4) => What::Map,
+        ("transformMap", 3 | 4) => What::TransformMap,
+        ("sortBy", 2) => What::SortBy,
+        ("optMap", 2) => What::OptMap,
+        ("optFlatMap", 2) => What::OptFlatMap,
+        _ => return None,
+    })
+}
+
 fn each(at: At, name: &str, of: Expr, mut args: Vec<Expr>) -> Result<Expr, Issue> {
-    let what = match name {
-        "all" => What::All,
-        "exists" => What::Exists,
-        "filter" => What::Filter,
-        "map" => What::Map,
-        _ => What::ExistsOne,
+    let what = what(name, args.len());
+    let (Some(what), Some(body)) = (what, args.pop()) else {
+        return Err(Issue::new(at, "macro without arguments"));
     };
-    let Some(body) = args.pop() else { return Err(Issue::new(at, "macro without arguments")) };
-    let only = if what == What::Map && args.len() == 2 { args.pop() } else { None };
-    if what == What::Filter && args.len() > 1 {
-        return Err(Issue::new(at, "found no matching overload for 'filter'"));
-    }
+    // What is left are names, and a condition where there is one more than that.
+    let names = if name.starts_with("transform") { 2 } else { 1 };
+    let conditional = matches!(what, What::Map | What::TransformMap) && args.len() > names;
+    let only = if conditional { args.pop() } else { None };
     let mut names = Vec::new();
     for arg in args {
         match arg.node {

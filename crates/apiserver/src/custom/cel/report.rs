@@ -14,9 +14,28 @@ impl Issue {
     }
 }
 
-/// One paragraph for each issue, as upstream prints them.
+/// How many issues are told, and in how much text: each of them repeats its line.
+const TOLD_MAX: usize = 100;
+const TEXT_MAX: usize = 256 << 10;
+
+/// One paragraph for each issue in the order of their places, as upstream prints them.
 pub fn report(source: &str, issues: &[Issue]) -> String {
-    issues.iter().map(|issue| paragraph(source, issue)).collect::<Vec<_>>().join("\n")
+    let mut first: Vec<&Issue> = issues.iter().take(TOLD_MAX).collect();
+    first.sort_by_key(|issue| issue.at);
+    let mut told = String::new();
+    for (index, issue) in first.iter().enumerate() {
+        if told.len() > TEXT_MAX {
+            return told + &truncated(issues.len() - index);
+        }
+        told.push_str(if index > 0 { "\n" } else { "" });
+        told.push_str(&paragraph(source, issue));
+    }
+    let left = issues.len() - first.len();
+    if left > 0 { told + &truncated(left) } else { told }
+}
+
+fn truncated(left: usize) -> String {
+    format!("\n{left} more errors were truncated")
 }
 
 fn paragraph(source: &str, issue: &Issue) -> String {

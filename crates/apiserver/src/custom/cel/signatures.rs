@@ -99,6 +99,7 @@ const ALL: &[&str] = &[
     "string.indexOf(string): int",
     "string.indexOf(string, int): int",
     "string.lastIndexOf(string): int",
+    "string.lastIndexOf(string, int): int",
     "string.lowerAscii(): string",
     "string.upperAscii(): string",
     "string.replace(string, string): string",
@@ -108,6 +109,7 @@ const ALL: &[&str] = &[
     "string.substring(int): string",
     "string.substring(int, int): string",
     "string.trim(): string",
+    "strings.quote(string): string",
     "list(string).join(): string",
     "list(string).join(string): string",
     "string.find(string): string",
@@ -124,6 +126,9 @@ const ALL: &[&str] = &[
     "list(A).reverse(): list(A)",
     "list(A).sort(): list(A)",
     "list(A).slice(int, int): list(A)",
+    "list(list(A)).flatten(): list(A)",
+    "list(dyn).flatten(int): list(dyn)",
+    "lists.range(int): list(int)",
     "sets.contains(list(A), list(A)): bool",
     "sets.intersects(list(A), list(A)): bool",
     "sets.equivalent(list(A), list(A)): bool",
@@ -145,6 +150,7 @@ const ALL: &[&str] = &[
     // Optional values.
     "optional.of(A): optional(A)",
     "optional.none(): optional(dyn)",
+    "optional.ofNonZeroValue(A): optional(A)",
     "optional(A).hasValue(): bool",
     "optional(A).value(): A",
     "optional(A).orValue(A): A",
@@ -166,7 +172,7 @@ const ALL: &[&str] = &[
 ];
 
 /// Functions whose first word is no type but part of their name.
-const PREFIXED: [&str; 2] = ["sets", "optional"];
+const PREFIXED: [&str; 4] = ["sets", "optional", "lists", "strings"];
 
 /// What can be ordered. Numbers are compared with one another, whatever their types.
 const ORDERED: [&str; 7] = ["bool", "string", "bytes", "timestamp", "duration", "int", "double"];
@@ -190,9 +196,9 @@ pub static SIGNATURES: LazyLock<HashMap<String, Vec<Signature>>> = LazyLock::new
     all
 });
 
-/// Whether a name followed by a dot is part of the name of a function.
-pub fn is_prefix(name: &str) -> bool {
-    PREFIXED.contains(&name)
+/// Whether a name followed by a dot is part of the name of a function, and not something that has a method.
+pub fn is_prefix(prefix: &str, name: &str) -> bool {
+    PREFIXED.contains(&prefix) && SIGNATURES.contains_key(&format!("{prefix}.{name}"))
 }
 
 fn parse(text: &str) -> Option<(String, Signature)> {

@@ -13,13 +13,19 @@ fn schema() -> Schema {
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         "raw": {"x-kubernetes-preserve-unknown-fields": true},
         "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "var": text, "spans": {"type": "array", "items": {"type": "string", "format": "duration"}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": text},
+        "named": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": text, "v": {"type": "integer"}}},
+        },
         "t": {"type": "string", "format": "date-time"}, "d": {"type": "string", "format": "duration"}, "y": {"type": "string", "format": "byte"},
     }}))
     .unwrap()
 }
 
 fn compile(source: &str) -> Result<Program, String> {
-    let variables = Variables { this: Type::of(&schema(), false).unwrap(), optional_old: false };
+    let variables = Variables { this: Type::of(&schema()).unwrap(), optional_old: false };
     Program::compile(source, &variables)
 }
 
@@ -39,6 +45,7 @@ fn object() -> Value {
     json!({
         "a": 5, "f": 1.5, "b": true, "s": "héllo", "namespace": "ns", "a.b-c/d": "odd", "l": ["a", "b", "c"], "n": [3, 1, 2],
         "o": {"x": 7}, "ios": "50%", "free": {"u": 1}, "m": {"one": 1, "two": 2}, "t": "2026-01-02T03:04:05Z", "d": "1h30m", "y": "aGk=",
+        "var": "v", "spans": [], "set": ["a", "b"], "named": [{"k": "a", "v": 1}, {"k": "b", "v": 2}],
     })
 }
 
@@ -127,6 +134,41 @@ fn values() {
         ("1 / 0 == 1 || true", "true"),
         ("self.b == true // the end", "true"),
         ("null == null", "true"),
+        ("self.__var__", "v"),
+        ("duration('1m1.5s').getMilliseconds()", "61500"),
+        ("self.spans.sum() == duration('0')", "true"),
+        ("bool('T') && !bool('F')", "true"),
+        ("string(1000000.5) + string(5.0)", "1.0000005e+065"),
+        ("'abcabc'.indexOf('c', 3) + 'abc'.indexOf('c', 20)", "4"),
+        ("'abc'.indexOf('', 9)", "9"),
+        ("'abcabc'.lastIndexOf('b', 3) + 'abc'.lastIndexOf('a', 3)", "0"),
+        ("'ééé'.lastIndexOf('é', 1)", "1"),
+        ("'a1b22'.findAll('[0-9]+', 1).size()", "1"),
+        ("lists.range(3).sum() + lists.range(-1).size()", "3"),
+        ("[[1, 2], [3]].flatten().sum()", "6"),
+        ("[[[1, 2], [3]]].flatten(2).size()", "3"),
+        ("strings.quote('a\"b\\n')", "\"a\\\"b\\n\""),
+        ("optional.ofNonZeroValue('').hasValue() || optional.ofNonZeroValue([]).hasValue()", "false"),
+        ("optional.ofNonZeroValue(self.spans).hasValue()", "true"),
+        ("optional.ofNonZeroValue(self.a).orValue(1)", "5"),
+        ("self.l.transformList(i, x, string(i) + x).join()", "0a1b2c"),
+        ("self.l.transformList(i, x, i > 0, x).join()", "bc"),
+        ("self.m.transformMap(k, v, v * 2)['two']", "4"),
+        ("self.m.transformMap(k, v, v > 1, v).size()", "1"),
+        ("self.named.sortBy(x, -x.v)[0].k", "b"),
+        ("['c', 'a', 'b'].sortBy(x, x).join()", "abc"),
+        ("self.?s.optMap(x, x + '!').orValue('')", "héllo!"),
+        ("self.?o.optFlatMap(o, o.?x).orValue(0)", "7"),
+        ("optional.none().optMap(x, 1).hasValue()", "false"),
+        ("self.l.all(lists, lists.size() == 1)", "true"),
+        // Sets and lists by key stay what they are, and the left side decides.
+        ("self.set == ['b', 'a'] && ['b', 'a'] != self.set", "true"),
+        ("self.set + ['b', 'c'] == ['c', 'b', 'a']", "true"),
+        ("(self.set + ['b', 'c']).join()", "abc"),
+        ("(self.named + [self.named[1], self.named[0]]).size()", "2"),
+        ("self.named == [self.named[1], self.named[0]]", "true"),
+        ("(self.named + self.named.filter(x, x.k == 'b')) == self.named", "true"),
+        ("self.named == [self.named[0]]", "false"),
     ];
     for (source, want) in table {
         let source = source.trim();
@@ -146,6 +188,8 @@ fn failures() {
         ("int('x') == 1", "type conversion error from 'string' to 'int'"),
         ("self.l.all(x, x.charAt(5) == '')", "index out of range: 5"),
         ("[].max() == 1", "max called on empty list"),
+        ("[1, 2].flatten(-1).size() == 2", "level must be non-negative"),
+        ("self.l.indexOf('x') == 'a'.indexOf('x', -1)", "index out of range: -1"),
         ("self.?o.?x.value() == 1 && optional.none().value() == 1", "optional.none() dereference"),
     ];
     for (source, want) in table {
@@ -197,6 +241,12 @@ fn what_cannot_work_is_refused() {
     }
     let both = compile("self.a == 's' || self.zz").unwrap_err();
     assert_eq!(both.matches("ERROR").count(), 2, "{both}");
+    // Each issue repeats the whole line, and there may be as many as there are names.
+    let many = compile(&format!("[{}zz] == 1", "zz,".repeat(199))).unwrap_err();
+    assert_eq!(many.matches("ERROR").count(), 100);
+    assert!(many.ends_with("\n101 more errors were truncated"), "{many}");
+    let long = compile(&format!("[{}zz] == 1", "zz,".repeat(20_000))).unwrap_err();
+    assert!(long.len() < 1 << 20, "{}", long.len());
     let wide = compile("self.s == 'é' && self.zz == 1").unwrap_err();
     assert!(wide.ends_with(" | ...........．.........^"), "{wide}");
     for bad in [
@@ -232,4 +282,23 @@ fn deep_and_long_expressions_are_refused() {
         assert!(compile(&source).is_err(), "{shown}");
     }
     assert!(compile(&format!("true{}", " && true".repeat(90))).is_ok());
+}
+
+/// What a step looks at is what it costs, and what it costs is what it takes: each of these would take minutes or be
+/// cheap if it were not so.
+#[test]
+fn work_is_paid_for() {
+    let zeros = vec![0; 300_000];
+    let long = json!({"n": zeros, "free": {"x": zeros}, "y": "aGlo".repeat(1 << 18), "l": vec!["a"; 10_000]});
+    let table = [
+        ("sets.contains(self.n, self.n)", Ok("true")),
+        ("self.l.all(x, x.matches('^a$') && x.matches('^' + x))", Ok("true")),
+        ("self.n.slice(0, 1000).all(i, x, 'a'.matches('a|' + string(i)))", Err("too costly")),
+        ("self.l.all(x, has(self.y))", Err("too costly")),
+        ("self.l.all(x, self.free == self.free)", Err("too costly")),
+        ("lists.range(1000000000).size() == 0", Err("too costly")),
+    ];
+    for (source, want) in table {
+        assert_eq!(run(source, &long), want.map(str::to_owned).map_err(str::to_owned), "{source}");
+    }
 }

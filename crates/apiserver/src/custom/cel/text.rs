@@ -2,7 +2,6 @@
 
 use super::eval::{Evaluator, Fail};
 use super::value::Val;
-use crate::custom::schema::compile;
 
 pub fn call<'a>(
     evaluator: &mut Evaluator<'a, '_>,
@@ -42,11 +41,20 @@ pub fn call<'a>(
             }
         }
         ("indexOf", [Val::Text(part)]) => Ok(place(of.find(&**part))),
+        ("indexOf" | "lastIndexOf", [Val::Text(part), Val::Int(from)]) if part.is_empty() => {
+            Ok(Val::Int(*from))
+        }
         ("indexOf", [Val::Text(part), Val::Int(from)]) => {
-            let start = byte_at(of, *from)?;
+            let Some(start) = start_at(of, *from)? else { return Ok(Val::Int(-1)) };
             Ok(place(of[start..].find(&**part).map(|found| start + found)))
         }
         ("lastIndexOf", [Val::Text(part)]) => Ok(place(of.rfind(&**part))),
+        ("lastIndexOf", [Val::Text(part), Val::Int(from)]) => {
+            let Some(start) = start_at(of, *from)? else { return Ok(Val::Int(-1)) };
+            // It may begin here at the latest, so it ends that much later.
+            let end = of.len().min(start + part.len());
+            Ok(place(of.get(..end).or_else(|| of.get(..start)).and_then(|head| head.rfind(&**part))))
+        }
         ("lowerAscii", []) => Ok(Val::text(of.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(of.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(of.trim())),
@@ -75,11 +83,11 @@ pub fn call<'a>(
     }
 }
 
-/// Compiling and matching cost in proportion to both texts.
+/// Matching costs in proportion to both texts.
 fn regex(evaluator: &mut Evaluator<'_, '_>, text: &str, pattern: &str) -> Result<regex::Regex, Fail> {
     let cost = (text.len() as u64 / 10 + 1).saturating_mul(pattern.len() as u64 / 4 + 1);
     evaluator.spend(cost)?;
-    compile(pattern).map_err(Fail::Error)
+    evaluator.regex(pattern)
 }
 
 /// Below zero means without a limit.
@@ -106,9 +114,39 @@ fn split<'a>(of: &str, at: &str, limit: usize) -> Vec<Val<'a>> {
     }
 }
 
+/// Where to look from; nothing is found beyond the end.
+fn start_at(text: &str, at: i64) -> Result<Option<usize>, Fail> {
+    let count = usize::try_from(at).map_err(|_| Fail::new(format!("index out of range: {at}")))?;
+    Ok(text.char_indices().nth(count).map(|(byte, _)| byte))
+}
+
 fn byte_at(text: &str, at: i64) -> Result<usize, Fail> {
     let missing = || Fail::new(format!("index out of range: {at}"));
     let at = usize::try_from(at).map_err(|_| missing())?;
     let mut places = text.char_indices().map(|(byte, _)| byte).chain([text.len()]);
     places.nth(at).ok_or_else(missing)
+}
+
+/// Text in quotes, with what would not survive them spelled out.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        let letter = match c {
+            '\u{7}' => 'a',
+            '\u{8}' => 'b',
+            '\u{c}' => 'f',
+            '\n' => 'n',
+            '\r' => 'r',
+            '\t' => 't',
+            '\u{b}' => 'v',
+            '\\' | '"' => c,
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        out.extend(['\\', letter]);
+    }
+    out.push('"');
+    out
 }

@@ -27,7 +27,7 @@ pub fn part_of_span<'a>(name: &str, span: SignedDuration) -> Option<Val<'a>> {
         "getHours" => span.as_secs() / 3600,
         "getMinutes" => span.as_secs() / 60,
         "getSeconds" => span.as_secs(),
-        "getMilliseconds" => i64::from(span.subsec_millis()),
+        "getMilliseconds" => i64::try_from(span.as_millis()).unwrap_or(i64::MAX),
         _ => return None,
     }))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::escape::escape;
-use crate::custom::schema::{Schema, meta_fields};
+use crate::custom::schema::Schema;
 
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::enum_variant_names, reason = "the type of a type is CEL\'s word for it")]
@@ -36,32 +36,19 @@ pub enum Type {
 }
 
 impl Type {
-    /// `None` for values that expressions cannot look at. `whole` is the root of an object with metadata.
-    pub fn of(schema: &Schema, whole: bool) -> Option<Self> {
+    /// `None` for values that expressions cannot look at. Whole objects have their metadata in the schema.
+    pub fn of(schema: &Schema) -> Option<Self> {
         if schema.int_or_string {
             return Some(Self::Dyn);
         }
-        let with_meta;
-        let schema = if whole {
-            with_meta = meta_fields(schema);
-            &with_meta
-        } else {
-            schema
-        };
         Some(match schema.type_.as_str() {
-            "array" => {
-                let items = schema.items()?;
-                Self::List(Box::new(Self::of(items, items.embedded_resource)?))
-            }
+            "array" => Self::list(Self::of(schema.items()?)?),
             "object" => match schema.additional() {
-                Some(values) => {
-                    Self::Map(Box::new(Self::Text), Box::new(Self::of(values, values.embedded_resource)?))
-                }
+                Some(values) => Self::Map(Box::new(Self::Text), Box::new(Self::of(values)?)),
                 None => {
                     let fields = schema.properties.iter();
-                    let known = fields.filter_map(|(name, property)| {
-                        Some((escape(name)?, Self::of(property, property.embedded_resource)?))
-                    });
+                    let known =
+                        fields.filter_map(|(name, property)| Some((escape(name)?, Self::of(property)?)));
                     Self::Object(Arc::new(known.collect()))
                 }
             },

@@ -9,9 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::escape::{escape, unescape};
-use super::numbers;
-use crate::custom::correlate::key_of;
+use super::{members, numbers};
 use crate::custom::schema::Schema;
+use crate::custom::validate::duration;
 
 #[derive(Debug, Clone)]
 pub enum Val<'a> {
@@ -57,6 +57,8 @@ pub enum List<'a> {
     /// The schema is that of the list.
     Json(&'a [Value], &'a Schema),
     Own(Arc<Vec<Val<'a>>>),
+    /// What was made of a set or a list by key, and stays one.
+    Merged(Arc<Vec<Val<'a>>>, &'a Schema),
 }
 
 #[derive(Debug, Clone)]
@@ -140,6 +142,25 @@ impl<'a> Val<'a> {
         size as u64
     }
 
+    /// Whether it is what a value of its type is before anybody sets it. Lists and maps in the object are set.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Null | Self::Bool(false) | Self::Int(0) | Self::Uint(0) | Self::Optional(None) => true,
+            Self::Double(n) => *n == 0.0,
+            Self::Text(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Span(span) => span.is_zero(),
+            Self::List(List::Own(items)) => items.is_empty(),
+            Self::Map(Table::Own(entries)) => entries.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// What it took to make the value from what the object says, where that is more than to point at it.
+    pub fn decoded(&self) -> u64 {
+        if matches!(self, Self::Bytes(_)) { self.weight() } else { 0 }
+    }
+
     /// Equality of the language. Numbers are compared by value; `spent` counts what was looked at.
     pub fn equals(&self, other: &Self, spent: &mut u64) -> bool {
         *spent = spent.saturating_add(1 + self.weight().min(other.weight()));
@@ -158,7 +179,7 @@ impl<'a> Val<'a> {
                 (Some(one), Some(other)) => one.equals(other, spent),
                 (one, other) => one.is_none() == other.is_none(),
             },
-            (Self::Raw(one), Self::Raw(other)) => one == other,
+            (Self::Raw(one), Self::Raw(other)) => same_json(one, other, spent),
             (one, other) => numbers::compare(one, other).is_some_and(std::cmp::Ordering::is_eq),
         }
     }
@@ -168,7 +189,10 @@ fn formatted<'a>(text: &'a str, format: &str) -> Result<Val<'a>, String> {
     match format {
         "date" => numbers::timestamp(&format!("{text}T00:00:00Z")).map(Val::Time),
         "date-time" => numbers::timestamp(text).map(Val::Time),
-        "duration" => numbers::duration(text).map(Val::Span),
+        "duration" => {
+            let span = duration(text).ok_or_else(|| format!("Invalid duration formatted string {text}"))?;
+            Ok(Val::Span(span))
+        }
         "byte" => {
             let bytes = STANDARD
                 .decode(text)
@@ -183,14 +207,21 @@ impl<'a> List<'a> {
     pub fn len(&self) -> usize {
         match self {
             Self::Json(items, _) => items.len(),
-            Self::Own(items) => items.len(),
+            Self::Own(items) | Self::Merged(items, _) => items.len(),
+        }
+    }
+
+    pub fn schema(&self) -> Option<&'a Schema> {
+        match self {
+            Self::Json(_, schema) | Self::Merged(_, schema) => Some(schema),
+            Self::Own(_) => None,
         }
     }
 
     pub fn get(&self, index: usize) -> Option<Result<Val<'a>, String>> {
         match self {
             Self::Json(items, schema) => Some(element(items.get(index)?, schema)),
-            Self::Own(items) => items.get(index).cloned().map(Ok),
+            Self::Own(items) | Self::Merged(items, _) => items.get(index).cloned().map(Ok),
         }
     }
 
@@ -198,41 +229,39 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|index| self.get(index)).collect()
     }
 
-    /// The order of sets and of maps by key does not matter.
+    /// What the left one says about order counts: that of sets and of lists by key does not matter.
     fn equals(&self, other: &Self, spent: &mut u64) -> bool {
         if self.len() != other.len() {
             return false;
         }
-        if let (Self::Json(one, schema), Self::Json(other, _)) = (self, other) {
-            let keyed = |items: &'a [Value], keys: &[String]| {
-                let mut named: Vec<(String, &'a Value)> =
-                    items.iter().map(|item| (key_of(item, keys), item)).collect();
-                named.sort_by(|one, other| one.0.cmp(&other.0));
-                named
-            };
-            match schema.list_type.as_deref() {
-                Some("set") => {
-                    let sorted = |items: &[Value]| {
-                        let mut texts: Vec<String> = items.iter().map(ToString::to_string).collect();
-                        texts.sort();
-                        texts
-                    };
-                    return sorted(one) == sorted(other);
-                }
-                Some("map") => {
-                    let (one, other) =
-                        (keyed(one, &schema.list_map_keys), keyed(other, &schema.list_map_keys));
-                    return one.iter().zip(&other).all(|((key, one), (other_key, other))| {
-                        key == other_key && same(element(one, schema), element(other, schema), spent)
-                    });
-                }
-                _ => {}
-            }
+        if let Some(kind) = members::kind(self) {
+            return self
+                .all()
+                .is_ok_and(|one| other.all().is_ok_and(|other| members::same(&kind, &one, &other, spent)));
         }
         (0..self.len()).all(|index| match (self.get(index), other.get(index)) {
             (Some(one), Some(other)) => same(one, other, spent),
             _ => false,
         })
+    }
+}
+
+/// Content without a schema, each part of it counted.
+fn same_json(one: &Value, other: &Value, spent: &mut u64) -> bool {
+    *spent = spent.saturating_add(1);
+    match (one, other) {
+        (Value::String(one), Value::String(other)) => {
+            *spent = spent.saturating_add(one.len().min(other.len()) as u64 / 10);
+            one == other
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same_json(one, other, spent))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let same = |(key, value)| other.get(key).is_some_and(|theirs| same_json(value, theirs, spent));
+            one.len() == other.len() && one.iter().all(same)
+        }
+        _ => one == other,
     }
 }
 
@@ -294,10 +323,10 @@ impl<'a> Table<'a> {
         }
         match (self, other) {
             (Self::Json(one, schema), Self::Json(other, _)) => one.iter().all(|(key, value)| {
-                let Some(theirs) = other.get(key) else { return value.is_null() };
+                let Some(theirs) = other.get(key) else { return false };
                 match schema.member(key) {
                     Some(below) => same(Val::read(value, below), Val::read(theirs, below), spent),
-                    None => value == theirs,
+                    None => same_json(value, theirs, spent),
                 }
             }),
             (one, other) => one.entries().is_ok_and(|entries| {

@@ -51,8 +51,8 @@ fn check(schema: &Schema, default: &Value, path: &str) -> Vec<Invalid> {
         }
     }
     if let Some(rules) = Rules::of(schema, schema.embedded_resource) {
-        let found = rules.check(schema, default, Some(default));
-        let found = if found.is_empty() { rules.check(schema, default, None) } else { found };
+        let found = rules.check(default, Some(default));
+        let found = if found.is_empty() { rules.check(default, None) } else { found };
         errors.extend(found.into_iter().map(|error| beneath(error, path)));
     }
     errors

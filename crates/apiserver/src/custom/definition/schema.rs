@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{defaults, internal, structural};
 use crate::custom::field_path;
-use crate::custom::rules;
+use crate::custom::rules::Compiler;
 use crate::custom::schema::{Additional, Items, META_FIELDS, Role, Rule, Schema};
 use crate::field::{Invalid, Reason};
 use crate::kinds::check::one_of;
@@ -288,16 +288,20 @@ impl Check {
         if !around.rules || self.schema_errors.len() > errors_before {
             return;
         }
+        if schema.validations.is_empty() {
+            return;
+        }
+        let compiler = Compiler::new(schema, around.root || schema.embedded_resource);
         for (index, rule) in schema.validations.iter().enumerate() {
             let at = format!("{path}.x-kubernetes-validations[{index}]");
-            self.rule_errors.extend(rule_errors(schema, rule, &at, around));
+            self.rule_errors.extend(rule_errors(&compiler, rule, &at, around));
         }
     }
 }
 
-fn rule_errors(schema: &Schema, rule: &Rule, at: &str, around: &Around) -> Vec<Invalid> {
+fn rule_errors(compiler: &Compiler<'_>, rule: &Rule, at: &str, around: &Around) -> Vec<Invalid> {
     let mut errors = Vec::new();
-    let compiled = rules::compile(schema, around.root || schema.embedded_resource, rule);
+    let compiled = compiler.compile(rule);
     if let Err(why) = &compiled.program {
         errors.push(raw(&format!("{at}.rule"), &internal::rule(rule), why));
     }

@@ -5,7 +5,7 @@ use super::*;
 fn errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let schema = Schema::parse(schema).unwrap();
     let rules = Rules::of(&schema, true).unwrap();
-    rules.check(&schema, new, old).iter().map(ToString::to_string).collect()
+    rules.check(new, old).iter().map(ToString::to_string).collect()
 }
 
 fn spec(properties: Value, rules: Value) -> Value {
@@ -123,6 +123,54 @@ fn the_root_and_embedded_objects_have_names() {
         errors(&schema, &object("a", json!({"metadata": {}})), None),
         ["template: Invalid value: template needs a name"]
     );
+}
+
+/// A rule sees the metadata of what is embedded below it.
+#[test]
+fn embedded_objects_are_seen_from_above() {
+    let template = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({
+        "type": "object",
+        "properties": {"template": template, "list": {"type": "array", "items": template}},
+        "x-kubernetes-validations": [
+            {"rule": "self.template.metadata.name == self.metadata.name", "message": "other name"},
+            {"rule": "self.list.all(t, t.kind == 'T' && t.metadata.name != '')", "message": "list"},
+        ],
+    });
+    let object = |name: &str| {
+        let inner = json!({"kind": "T", "metadata": {"name": name}});
+        json!({"metadata": {"name": "a"}, "template": inner, "list": [inner]})
+    };
+    assert_eq!(errors(&schema, &object("a"), None), Vec::<String>::new());
+    assert_eq!(errors(&schema, &object("b"), None), ["<nil>: Invalid value: other name"]);
+}
+
+/// A field that is null in one object and absent in the other does not make up for one that is different.
+#[test]
+fn objects_with_different_fields_are_different() {
+    let mut schema =
+        spec(json!({"a": {"type": "integer", "nullable": true}, "b": {"type": "integer"}}), json!([]));
+    schema["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": "self == oldSelf", "message": "fixed"}]);
+    let (null, other) = (json!({"spec": {"a": null}}), json!({"spec": {"b": 1}}));
+    for (new, old) in [(&null, &other), (&other, &null)] {
+        assert_eq!(errors(&schema, new, Some(old)), ["spec: Invalid value: fixed"], "{new}");
+    }
+}
+
+/// Many elements of one list break a rule: whether the list changed is asked once, and nobody reads all the answers.
+#[test]
+fn many_broken_elements_are_cheap() {
+    let list = json!({"type": "array", "items": {
+        "type": "string", "x-kubernetes-validations": [{"rule": "self == 'x'", "message": "x"}],
+    }});
+    let schema = spec(json!({"l": list, "other": {"type": "integer"}}), json!([]));
+    let many = json!({"spec": {"l": vec!["y"; 30_000]}});
+    let mut changed = many.clone();
+    changed["spec"]["other"] = 1.into();
+    assert_eq!(errors(&schema, &changed, Some(&many)), Vec::<String>::new());
+    changed["spec"]["l"][0] = "z".into();
+    assert_eq!(errors(&schema, &changed, Some(&many)).len(), FINDINGS_MAX);
 }
 
 /// A rule that would run for ever is given up, and the rest with it.

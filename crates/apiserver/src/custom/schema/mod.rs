@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use nodes::{Role, meta_fields};
+pub use nodes::{Role, with_metadata};
 pub use pattern::{Pattern, compile};
 
 /// Fields every object has, whether its schema says so or not.

@@ -60,22 +60,45 @@ impl Schema {
     }
 }
 
-/// A node that describes a whole object, with the fields of metadata that expressions may always look at.
-pub fn meta_fields(schema: &Schema) -> Cow<'_, Schema> {
-    let text = || Schema { type_: "string".into(), ..Schema::default() };
-    let is = |name: &str, type_: &str| schema.properties.get(name).is_some_and(|found| found.type_ == type_);
-    let named = |name: &str| {
-        let metadata = schema.properties.get("metadata");
-        metadata.and_then(|m| m.properties.get(name)).is_some_and(|found| found.type_ == "string")
-    };
-    if is("kind", "string") && is("apiVersion", "string") && named("name") && named("generateName") {
+/// A schema in which every whole object has the fields of metadata that expressions may always look at: the root, if
+/// it is `whole`, and what is embedded below it.
+pub fn with_metadata(schema: &Schema, whole: bool) -> Cow<'_, Schema> {
+    if !whole && !schema.any(&|node| node.embedded_resource) {
         return Cow::Borrowed(schema);
     }
     let mut schema = schema.clone();
-    let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
-    let metadata = Schema { type_: "object".into(), properties: names.into(), ..Schema::default() };
-    schema.properties.insert("kind".into(), text());
-    schema.properties.insert("apiVersion".into(), text());
-    schema.properties.insert("metadata".into(), metadata);
+    add_metadata(&mut schema, whole);
     Cow::Owned(schema)
+}
+
+fn add_metadata(schema: &mut Schema, whole: bool) {
+    if whole {
+        let metadata = schema.properties.entry("metadata".to_owned()).or_default();
+        metadata.type_ = "object".to_owned();
+        metadata.properties.retain(|name, _| NAMES.contains(&name.as_str()));
+        NAMES.into_iter().for_each(|name| as_text(metadata, name));
+        ["apiVersion", "kind"].into_iter().for_each(|name| as_text(schema, name));
+    }
+    let items = match &mut schema.items {
+        Some(Items::One(items)) => Some(&mut **items),
+        _ => None,
+    };
+    let additional = match &mut schema.additional_properties {
+        Some(Additional::Schema(additional)) => Some(&mut **additional),
+        _ => None,
+    };
+    for child in schema.properties.values_mut().chain(items).chain(additional) {
+        let whole = child.embedded_resource;
+        add_metadata(child, whole);
+    }
+}
+
+/// The fields of metadata that expressions may look at.
+const NAMES: [&str; 2] = ["name", "generateName"];
+
+fn as_text(schema: &mut Schema, name: &str) {
+    let property = schema.properties.entry(name.to_owned()).or_default();
+    if property.type_ != "string" {
+        *property = Schema { type_: "string".to_owned(), ..Schema::default() };
+    }
 }

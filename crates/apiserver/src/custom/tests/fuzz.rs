@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn any_text_is_an_expression_or_refused(text in "[-a-c0-9.()\\[\\]{}?:!&|<>=+*/%,'\" xself\\\\]{0,40}", this in anything()) {
         let schema = Schema::parse(&json!({"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": true}, "b": {"type": "array", "items": {"type": "string"}}}})).unwrap();
-        let variables = Variables { this: Type::of(&schema, false).unwrap(), optional_old: true };
+        let variables = Variables { this: Type::of(&schema).unwrap(), optional_old: true };
         if let (Ok(program), Ok(value)) = (Program::compile(&text, &variables), Val::read(&this, &schema)) {
             let mut budget = OBJECT_MAX;
             let _ = program.run(&Scope { this: value, old: None }, &mut budget);

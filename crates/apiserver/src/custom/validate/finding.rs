@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::field::{Invalid, Reason};
 
 /// An answer that lists more than this helps nobody.
-const FINDINGS_MAX: usize = 1000;
+pub const FINDINGS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {

@@ -4,9 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use bowline_api::name::{label_errors, subdomain_errors};
+use jiff::SignedDuration;
 use jiff::civil::Date;
 use regex::Regex;
 
+use crate::custom::cel;
 use crate::custom::schema::Schema;
 
 /// Formats of text, without the dashes that may stand in them.
@@ -79,7 +81,7 @@ pub fn fits(format: &str, text: &str) -> bool {
         "rgbcolor" => matches(&RGB_COLOR, text),
         "byte" => matches(&BASE64, text),
         "date" => is_date(text),
-        "duration" => is_duration(text),
+        "duration" => duration(text).is_some(),
         "datetime" => is_date_time(text),
         "k8sshortname" => label_errors(text).is_empty(),
         "k8slongname" => subdomain_errors(text).is_empty(),
@@ -112,11 +114,7 @@ regex!(
     r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11})$"
 );
 regex!(TIME, r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$");
-regex!(GO_DURATION, r"^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$");
-regex!(
-    WORDED_DURATION,
-    r"(?i)[0-9]+\s*(ns|nano[a-z]*|us|µs|micro[a-z]*|ms|milli[a-z]*|s|sec[a-z]*|m|min[a-z]*|h|hr|hour[a-z]*|d|day[a-z]*|w|wk|week[a-z]*)([^a-zµ]|$)"
-);
+regex!(WORDED_DURATION, r"([0-9]+)\s*([A-Za-zµ]+)");
 
 fn matches(regex: &Lazy, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
@@ -239,7 +237,34 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
 }
 
-/// Go's `1h30m`, or words such as `2 days`.
-pub fn is_duration(text: &str) -> bool {
-    matches(&GO_DURATION, text) || matches(&WORDED_DURATION, text)
+/// Units of time, in nanoseconds, and how they are called; the last name of each may go on.
+const UNITS: [(i64, &[&str]); 8] = [
+    (1, &["ns", "nano"]),
+    (1_000, &["us", "µs", "micro"]),
+    (1_000_000, &["ms", "milli"]),
+    (1_000_000_000, &["s", "sec"]),
+    (60_000_000_000, &["m", "min"]),
+    (3_600_000_000_000, &["h", "hr", "hour"]),
+    (86_400_000_000_000, &["d", "day"]),
+    (604_800_000_000_000, &["w", "wk", "week"]),
+];
+
+/// Go's `1h30m`, or words such as `2 days`, among whatever else there is.
+pub fn duration(text: &str) -> Option<SignedDuration> {
+    if let Ok(span) = cel::duration(text) {
+        return Some(span);
+    }
+    let mut total: Option<i64> = None;
+    for found in WORDED_DURATION.as_ref()?.captures_iter(text) {
+        let count: i64 = found[1].parse().ok()?;
+        let word = found[2].to_lowercase();
+        let named = |names: &[&str]| {
+            names.contains(&word.as_str()) || names.last().is_some_and(|last| word.starts_with(last))
+        };
+        for (unit, _) in UNITS.iter().filter(|(_, names)| named(names)) {
+            // Upstream does not look whether the sum still fits.
+            total = Some(total.unwrap_or(0).wrapping_add(count.wrapping_mul(*unit)));
+        }
+    }
+    total.map(SignedDuration::from_nanos)
 }

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::correlate::Correlated;
 use super::schema::{Additional, Schema};
 use crate::field::Invalid;
-pub use finding::Outcome;
+pub use finding::{FINDINGS_MAX, Outcome};
 use finding::{Finding, What};
-pub use formats::is_recognized;
+pub use formats::{duration, is_recognized};
 
 /// What is wrong with a value. `prefix` is where it stands in its object; what it replaces may excuse it.
 pub fn validate(

@@ -53,6 +53,13 @@ fn types() {
             json!(3_000_000_000_i64),
             &["<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in x"],
         ),
+        ("int32 whole", json!({"type": "integer", "format": "int32"}), json!(5.0), &[]),
+        (
+            "int32 large float",
+            json!({"type": "integer", "format": "int32"}),
+            json!(3e9),
+            &["<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in x"],
+        ),
         ("either", json!({"x-kubernetes-int-or-string": true}), json!("5"), &[]),
         (
             "neither",
@@ -129,6 +136,42 @@ fn limits() {
             json!(4),
             &["x: Invalid value: 4: x in body should be a multiple of 3"],
         ),
+        (
+            "floats as Go prints them",
+            json!({"type": "number", "maximum": 1_000_000}),
+            json!(2_000_000.5),
+            &["x: Invalid value: 2.0000005e+06: x in body should be less than or equal to 1e+06"],
+        ),
+        (
+            "a limit next to an integer",
+            json!({"type": "number", "maximum": 1_000_000.5}),
+            json!(1_000_001),
+            &["x: Invalid value: 1000001: x in body should be less than or equal to 1000000"],
+        ),
+        (
+            "large integers",
+            json!({"type": "integer", "maximum": 9_007_199_254_740_992_i64}),
+            json!(9_007_199_254_740_993_i64),
+            &[
+                "x: Invalid value: 9007199254740993: x in body should be less than or equal to 9007199254740992",
+            ],
+        ),
+        (
+            "a limit that its type cannot hold",
+            json!({"type": "integer", "maximum": 10.5}),
+            json!(11),
+            &[
+                "<nil>: Invalid value: \"\": Maximum boundary value must be of type integer (default format) in x",
+                "x: Invalid value: 11: x in body should be less than or equal to 10.5",
+            ],
+        ),
+        (
+            "a factor that is no integer",
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(2),
+            &["x: Invalid value: 0: factor MultipleOf declared for x must be positive: 0"],
+        ),
+        ("nearly a multiple", json!({"type": "number", "multipleOf": 0.1}), json!(0.300_000_000_01), &[]),
         ("enum", e.clone(), json!("C"), &["x: Unsupported value: \"C\": supported values: \"A\", \"B\""]),
         (
             "enum and type",
@@ -245,6 +288,22 @@ fn combinations() {
     ]);
 }
 
+/// Rules read what the format allows.
+#[test]
+fn durations() {
+    let table = [
+        ("1h30m", Some(5400)),
+        ("2 days", Some(172_800)),
+        ("1 week 1 Hour", Some(608_400)),
+        ("-90s", Some(-90)),
+        ("-", None),
+        ("", None),
+    ];
+    for (text, seconds) in table {
+        assert_eq!(duration(text).map(|span| span.as_secs()), seconds, "{text}");
+    }
+}
+
 #[test]
 fn formats() {
     let table = [
@@ -280,6 +339,10 @@ fn formats() {
         ("byte", "aGk", false),
         ("duration", "1h30m", true),
         ("duration", "2 days", true),
+        ("duration", "2 dayses", true),
+        ("duration", "in 3 weeks", true),
+        ("duration", "-", false),
+        ("duration", "1 fortnight", false),
         ("duration", "x", false),
         ("hexcolor", "#fff", true),
         ("rgbcolor", "rgb(1,2,300)", false),
