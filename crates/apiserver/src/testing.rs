@@ -21,7 +21,7 @@ use crate::http::body::Body;
 use crate::kinds::{Column, DeleteReply, Deletion, Names, Rules, column};
 use crate::registry::{Registry, Subresource};
 use crate::server::{Peer, Server};
-use crate::store::Store;
+use crate::store::{AppendError, Backend, Loaded, Options, Record, Space, Store};
 
 const COLUMNS: &[Column] = &[column::name("Name", "")];
 
@@ -181,14 +181,31 @@ async fn server_with(store: Store, registry: Registry) -> Server {
     server
 }
 
-/// A server with every kind and plugin of this build.
+/// The same on a store of its own.
 pub async fn full_server() -> Server {
-    let mut registry = Registry::new();
-    crate::kinds::register::register(&mut registry);
-    crate::kinds::register::register_admission(&mut registry);
-    let server = Server::new(Store::memory(), registry, clock(), random());
-    server.bootstrap().await.unwrap();
-    server
+    real_server(Store::memory()).await
+}
+
+/// Nothing is kept, but each batch of writes asks first.
+struct Asking<F>(F);
+
+impl<F: Fn() -> Result<(), String> + Send> Backend for Asking<F> {
+    fn append(&mut self, _: &[Record], _: u64) -> Result<(), AppendError> {
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<Loaded, String> {
+        Err("nothing is kept".into())
+    }
+
+    fn space(&self) -> Result<Option<Space>, String> {
+        (self.0)().map(|()| None)
+    }
+}
+
+/// A store whose writes may be refused, or made to wait, before they happen.
+pub fn store_that(asks: impl Fn() -> Result<(), String> + Send + 'static) -> Store {
+    Store::on_thread(Box::new(Asking(asks)), Loaded::default(), Options::default()).unwrap()
 }
 
 /// What came back.

@@ -1,5 +1,7 @@
 //! Fields that somebody else has set, and how upstream speaks of them.
 
+use std::collections::BTreeSet;
+
 use super::managers::{Manager, Managers, Operation};
 use super::set::{Set, print};
 use crate::status::{Cause, Status};
@@ -34,7 +36,7 @@ impl Conflicts {
 
     /// Without those at these fields.
     pub fn except(&self, allowed: &Set) -> Self {
-        let allowed: Vec<String> = allowed.paths().iter().map(|path| print(path)).collect();
+        let allowed: BTreeSet<String> = allowed.paths().iter().map(|path| print(path)).collect();
         Self(self.0.iter().filter(|conflict| !allowed.contains(&conflict.field)).cloned().collect())
     }
 
@@ -81,5 +83,34 @@ impl From<Conflicts> for Status {
             })
             .collect();
         status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// Done badly this takes minutes.
+    #[test]
+    fn very_many_conflicts() {
+        let fields = |range: std::ops::Range<u32>| -> Set {
+            let fields: Value = range.map(|n| (format!("f:{n}"), serde_json::json!({}))).collect();
+            Set::from_client(&fields).expect("a set")
+        };
+        let manager = Manager {
+            name: "a".into(),
+            operation: Operation::Update,
+            api_version: "v1".into(),
+            subresource: String::new(),
+        };
+        let found = |range: std::ops::Range<u32>| {
+            let conflict = |n| Conflict { manager: manager.clone(), field: format!(".{n}") };
+            Conflicts(range.map(conflict).collect())
+        };
+        let (all, want, allowed) = (found(0..80_000), found(60_000..80_000), fields(0..60_000));
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(all.except(&allowed)));
+        assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(30)), Ok(want));
     }
 }

@@ -1,6 +1,6 @@
 //! `metadata.managedFields`: who set which field, and how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -30,11 +30,17 @@ pub struct Manager {
     pub subresource: String,
 }
 
-impl PartialEq for Manager {
+impl Manager {
     /// An applier stays the same when it moves to another version.
+    fn identity(&self) -> (&str, Operation, &str, Option<&str>) {
+        let version = (self.operation == Operation::Update).then_some(self.api_version.as_str());
+        (&self.name, self.operation, &self.subresource, version)
+    }
+}
+
+impl PartialEq for Manager {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, self.operation, &self.subresource) == (&other.name, other.operation, &other.subresource)
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        self.identity() == other.identity()
     }
 }
 
@@ -63,14 +69,13 @@ impl Managers {
 
     /// From a client. `None` if any of it is no record of fields.
     pub fn client(record: &Value) -> Option<Self> {
-        let mut managers = Self::default();
-        for entry in record.as_array()? {
-            let entry = client_entry(entry)?;
-            // The last one counts of several by the same manager.
-            managers.0.retain(|known| known.manager != entry.manager);
-            managers.0.push(entry);
-        }
-        Some(managers)
+        let entries: Vec<Entry> = record.as_array()?.iter().map(client_entry).collect::<Option<_>>()?;
+        // The last one counts of several by the same manager.
+        let last: BTreeMap<_, usize> =
+            entries.iter().enumerate().map(|(at, entry)| (entry.manager.identity(), at)).collect();
+        let kept: BTreeSet<usize> = last.into_values().collect();
+        let entries = entries.into_iter().enumerate().filter(|(at, _)| kept.contains(at));
+        Some(Self(entries.map(|(_, entry)| entry).collect()))
     }
 
     /// The record, in upstream's order; `None` if there is nothing to say.
@@ -197,4 +202,42 @@ fn write_entry(entry: Entry) -> Value {
         put("subresource", subresource.into());
     }
     Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entry(name: &str, operation: &str, version: &str, field: &str) -> Value {
+        json!({
+            "manager": name, "operation": operation, "apiVersion": version, "fieldsType": "FieldsV1",
+            "fieldsV1": {(format!("f:{field}")): {}},
+        })
+    }
+
+    #[test]
+    fn the_last_entry_of_a_manager_counts() {
+        let sent = json!([
+            entry("a", "Apply", "v1", "one"),
+            entry("a", "Update", "v1", "two"),
+            entry("b", "Update", "v1", "three"),
+            entry("a", "Apply", "v2", "four"),
+            entry("a", "Update", "v2", "five"),
+            entry("a", "Update", "v1", "six"),
+        ]);
+        let read = Managers::client(&sent).expect("a record");
+        let want = json!([sent[2], sent[3], sent[4], sent[5]]);
+        assert_eq!(read, Managers::stored(want));
+    }
+
+    /// Done badly this takes minutes.
+    #[test]
+    fn very_many_managers() {
+        let sent: Value = (0..60_000).map(|n| entry(&n.to_string(), "Update", "v1", "a")).collect();
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(Managers::client(&sent)));
+        let read = wait.recv_timeout(std::time::Duration::from_secs(30)).expect("in time");
+        assert_eq!(read.map(|managers| managers.0.len()), Some(60_000));
+    }
 }

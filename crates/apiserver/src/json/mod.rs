@@ -24,6 +24,21 @@ pub struct Reading {
     pub duplicates: Vec<String>,
 }
 
+/// Whether two values say the same; absent and empty do.
+pub fn same(one: &Value, other: &Value) -> bool {
+    one == other || (is_empty(one) && is_empty(other))
+}
+
+/// Nothing, or a list or an object without anything in it.
+pub fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
 /// The error is what Go says of the text.
 pub fn read(body: &[u8]) -> Result<Reading, String> {
     let mut walk = Walk::default();

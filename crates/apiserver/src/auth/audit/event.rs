@@ -20,6 +20,9 @@ use crate::status::Status;
 /// Subresources whose answers go on for as long as somebody listens.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
+/// Of a request that ended without an answer.
+const CLOSED_EARLY: &str = "Connection closed early";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     RequestReceived,
@@ -135,6 +138,16 @@ impl Record {
         }
         (status["metadata"], status["code"]) = (json!({}), code.into());
         self.status = Some(status);
+    }
+
+    /// Nobody waits for the answer, so nothing is known of it, unless it was already there.
+    pub fn left(&mut self) {
+        self.status.get_or_insert_with(|| json!({"metadata": {}, "message": CLOSED_EARLY}));
+    }
+
+    /// Upstream leaves strangers at the stage that says that they were turned away.
+    pub fn last_stage(&self) -> Stage {
+        if self.is_known() { Stage::ResponseComplete } else { Stage::ResponseStarted }
     }
 
     /// One line, as of now.

@@ -60,12 +60,21 @@ impl LogFile {
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
         let path = &self.settings.path;
-        std::fs::rename(path, aside(path, self.clock.now().to_zoned(TimeZone::UTC).datetime()))?;
+        match std::fs::rename(path, aside(path, self.clock.now().to_zoned(TimeZone::UTC).datetime())) {
+            // Somebody else put it aside.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.out = Box::new(BufWriter::new(append(path)?));
         self.size = 0;
-        self.remove_old()
+        // The new file is there; old ones that stay are no reason to lose a line.
+        if let Err(error) = self.remove_old() {
+            tracing::warn!(%error, "files of the audit log that were put aside cannot be listed");
+        }
+        Ok(())
     }
 
+    /// Goes on after a file that cannot be removed; the next time it is tried again.
     fn remove_old(&self) -> io::Result<()> {
         let mut old = put_aside(&self.settings.path)?;
         old.sort_by(|(one, _), (other, _)| other.cmp(one));
@@ -78,7 +87,12 @@ impl LogFile {
         };
         for (position, (at, path)) in old.iter().enumerate() {
             if (max_backups > 0 && position >= max_backups) || too_old(at) {
-                std::fs::remove_file(path)?;
+                match std::fs::remove_file(path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        tracing::warn!(path = %path.display(), %error, "an old audit log cannot be removed");
+                    }
+                    _ => {}
+                }
             }
         }
         Ok(())

@@ -4,9 +4,9 @@
 //! dropped for want of speed, as with upstream's blocking mode. A line that cannot be written is counted and complained
 //! of; requests go on. Neither bodies nor headers get in here, so no secret does.
 
+mod end;
 mod event;
 mod file;
-mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use super::access::{Admitted, Refused};
 use crate::http::body::Body;
 use crate::status::Status;
+use end::End;
 use event::{Record, Stage};
 use file::LogFile;
 
@@ -67,10 +68,10 @@ pub struct Audit {
     clock: Arc<dyn Clock>,
 }
 
-/// A request under way.
+/// A request under way. Dropping it ends it.
 pub struct Audited<'a> {
     audit: &'a Audit,
-    record: Record,
+    end: End,
 }
 
 impl Audit {
@@ -93,7 +94,7 @@ impl Audit {
 
     /// Begins with a request; the client hears the same `id`.
     pub fn begin(&self, head: &Parts, id: String) -> Audited<'_> {
-        Audited { audit: self, record: Record::new(head, id, self.clock.now()) }
+        Audited { audit: self, end: End::new(self, Record::new(head, id, self.clock.now())) }
     }
 
     async fn line(&self, record: &Record, stage: Stage) {
@@ -107,30 +108,33 @@ impl Audit {
 impl Audited<'_> {
     /// The request is let in or not: the first stage.
     pub async fn received(&mut self, outcome: Result<&Admitted, &Refused>) {
+        let record = &mut self.end.record;
         match outcome {
-            Ok(admitted) => self.record.admitted(admitted),
-            Err(refused) => self.record.refused(refused),
+            Ok(admitted) => record.admitted(admitted),
+            Err(refused) => record.refused(refused),
         }
         // Upstream says nothing of strangers before the answer.
-        if self.record.is_known() {
-            self.audit.line(&self.record, Stage::RequestReceived).await;
+        if record.is_known() {
+            self.audit.line(record, Stage::RequestReceived).await;
         }
     }
 
     /// The last stage, or for long answers the last but one; their end is noticed when it comes.
     pub async fn answered(mut self, response: Response<Body>, failure: Option<&Status>) -> Response<Body> {
-        self.record.answered(response.status().as_u16(), failure);
-        let (mut head, body) = response.into_parts();
-        if let Ok(id) = HeaderValue::from_str(self.record.id()) {
+        let record = &mut self.end.record;
+        record.answered(response.status().as_u16(), failure);
+        let (mut head, mut body) = response.into_parts();
+        if let Ok(id) = HeaderValue::from_str(record.id()) {
             head.headers.insert(AUDIT_ID, id);
         }
-        let long = self.record.is_long_running() && failure.is_none();
-        let stage = match (self.record.is_known(), long) {
-            (true, false) => Stage::ResponseComplete,
-            _ => Stage::ResponseStarted,
-        };
-        self.audit.line(&self.record, stage).await;
-        let body = if long { watched::until_end(body, self.audit, self.record) } else { body };
+        let long = record.is_long_running() && failure.is_none();
+        let stage = if long { Stage::ResponseStarted } else { record.last_stage() };
+        self.audit.line(record, stage).await;
+        if long {
+            body.hold(self.end);
+        } else {
+            self.end.told();
+        }
         Response::from_parts(head, body)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use bowline_host::Clock;
 use http::Method;
@@ -12,15 +13,20 @@ use serde_json::{Value, json};
 use super::file::LogFile;
 use super::{Audit, AuditSettings};
 use crate::auth::Settings;
-use crate::auth::tests::{Who, get, post, send, server_with, static_tokens};
+use crate::auth::tests::{Who, get, post, send, server_on, server_with, static_tokens};
 use crate::server::Server;
-use crate::testing::clock;
+use crate::store::Store;
+use crate::testing::{clock, store_that};
 
 async fn audited(path: &Path) -> Server {
+    audited_on(Store::memory(), path).await
+}
+
+async fn audited_on(store: Store, path: &Path) -> Server {
     let settings = AuditSettings { path: path.to_owned(), ..AuditSettings::default() };
     let static_tokens = static_tokens("root,root,1,system:masters\njoe,joe,2\n");
     let audit = Some(Audit::open(settings, clock()).unwrap());
-    server_with(Settings { static_tokens, audit, ..Settings::default() }).await
+    server_on(store, Settings { static_tokens, audit, ..Settings::default() }).await
 }
 
 /// The lines about requests from outside, in order.
@@ -100,6 +106,49 @@ async fn a_watch_is_complete_when_it_ends() {
     assert_eq!(stages, ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
 }
 
+/// Hanging up undoes nothing, so the log tells of it.
+#[tokio::test]
+async fn a_request_whose_client_hangs_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let (begun, mut under_way) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, held) = std::sync::mpsc::channel();
+    let hold = Arc::new(AtomicBool::new(false));
+    let holding = hold.clone();
+    let store = store_that(move || {
+        if holding.load(Ordering::SeqCst) {
+            begun.send(()).unwrap();
+            held.recv().unwrap();
+        }
+        Ok(())
+    });
+    let server = audited_on(store.clone(), &path).await;
+    let (who, secrets) = (Who::bearer("root"), "/api/v1/namespaces/default/secrets");
+    assert_eq!(post(&server, &who, secrets, json!({"metadata": {"name": "s"}})).await.0, 201);
+
+    hold.store(true, Ordering::SeqCst);
+    let secret = format!("{secrets}/s");
+    tokio::select! {
+        answer = send(&server, &who, Method::DELETE, &secret, None) => panic!("nothing is written yet: {answer:?}"),
+        waits = under_way.recv() => assert!(waits.is_some()),
+    }
+    let version = store.version();
+    hold.store(false, Ordering::SeqCst);
+    go_on.send(()).unwrap();
+    let deleted = tokio::time::timeout(Duration::from_secs(10), store.reached(version + 1));
+    deleted.await.expect("the secret goes all the same");
+    drop(server);
+
+    let all = lines(&path);
+    let stages: Vec<&Value> = all.iter().map(|line| &line["stage"]).collect();
+    let one = ["RequestReceived", "ResponseComplete"];
+    assert_eq!(stages, [one, one].concat());
+    let last = &all[3];
+    assert_eq!((&last["verb"], &last["objectRef"]["name"]), (&json!("delete"), &json!("s")));
+    assert_eq!(last["responseStatus"], json!({"metadata": {}, "message": "Connection closed early"}));
+    assert_eq!(last["auditID"], all[2]["auditID"]);
+}
+
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {
@@ -140,6 +189,28 @@ fn a_full_file_is_put_aside() {
     }
     file.flush().unwrap();
     assert_eq!(names().len(), 2, "{:?}", names());
+}
+
+/// Others may put the file aside, too, and what they leave beside it may be nothing that can be removed.
+#[test]
+fn a_file_that_went_away_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let settings = AuditSettings { path: path.clone(), max_size: 1, max_backups: 0, max_age: 1 };
+    let mut file = LogFile::open(settings, Arc::new(Ticking(AtomicI64::new(0)))).unwrap();
+    std::fs::create_dir(dir.path().join("audit-2020-01-01T00-00-00.000.log")).unwrap();
+    let removable = dir.path().join("audit-2019-01-01T00-00-00.000.log");
+    std::fs::write(&removable, "old").unwrap();
+    let line = vec![b'x'; 600 << 10];
+    file.write(&line).unwrap();
+    file.write(&line).unwrap();
+    assert!(!removable.exists(), "one that cannot be removed does not keep another");
+    std::fs::remove_file(&path).unwrap();
+    for _ in 0..2 {
+        file.write(&line).unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 600 << 10);
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::references;
 use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
 use crate::auth::attributes::ResourceAttributes;
+use crate::json::same;
 use crate::metadata;
 use crate::status::{Resource, Status};
 
@@ -194,17 +195,6 @@ fn pod_status(node: &str, new: &Value, old: &Value) -> Checked {
         return Err(format!("node {node:?} cannot update extended resource claim status").into());
     }
     Ok(())
-}
-
-/// Absent and empty are the same.
-fn same(new: &Value, old: &Value) -> bool {
-    let empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    };
-    new == old || (empty(new) && empty(old))
 }
 
 fn own_node(node: &str, request: &AdmissionRequest<'_>, object: &Value) -> Checked {

@@ -125,8 +125,8 @@ fn missing_items(stored: &Value, wanted: &Value) -> Vec<Value> {
 /// Broken down, as upstream adds them.
 fn missing_rules(stored: &Value, wanted: &Value) -> Vec<Value> {
     let rules = |list: &Value| Vec::<Rule>::deserialize(list).unwrap_or_default();
-    let own = rules(stored);
-    let parts = rules(wanted).iter().flat_map(Rule::broken_down).collect::<Vec<_>>();
-    let missing = parts.into_iter().filter(|part| !own.iter().any(|rule| rule.covers(part)));
+    let (own, wanted) = (rules(stored), rules(wanted));
+    let parts = wanted.iter().flat_map(Rule::broken_down);
+    let missing = parts.filter(|part| !own.iter().any(|rule| rule.covers(part)));
     missing.filter_map(|rule| serde_json::to_value(rule).ok()).collect()
 }

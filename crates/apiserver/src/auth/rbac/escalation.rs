@@ -15,9 +15,12 @@ use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
 use crate::auth::access::Access;
 use crate::auth::attributes::ResourceAttributes;
 use crate::auth::user::User;
+use crate::json::{is_empty, same};
 use crate::status::{Resource, Status};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+/// A rule is a product of lists: a small body can ask for more parts than anybody could look at.
+const PARTS_MAX: usize = 100_000;
 const NOT_ADMIN: &str = "must have cluster-admin privileges to use the aggregationRule";
 
 /// The admission plugin. It is the last one to see an object before its rules are checked.
@@ -48,18 +51,8 @@ impl Admission for EscalationGuard {
 fn same_content(new: &Value, old: &Value) -> bool {
     let fields = ["rules", "aggregationRule", "roleRef", "subjects"];
     let metadata = ["labels", "annotations"];
-    let same = |new: &Value, old: &Value| new == old || (is_empty(new) && is_empty(old));
     fields.iter().all(|field| same(&new[field], &old[field]))
         && metadata.iter().all(|field| same(&new["metadata"][field], &old["metadata"][field]))
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    }
 }
 
 fn check_role(request: &AdmissionRequest<'_>, object: &Value, access: &Access) -> Result<(), Status> {
@@ -132,7 +125,15 @@ fn forbidden(request: &AdmissionRequest<'_>, why: &str) -> Status {
 
 /// Why rules may not be granted by somebody who holds others; `None` if all of them are held.
 pub fn escalation(user: &User, held: &Granted, wanted: &[Rule]) -> Option<String> {
-    let parts = wanted.iter().flat_map(Rule::broken_down);
+    let who = format!("user {:?} (groups={}) is attempting to grant", user.name, quoted(&user.groups));
+    let is_held = |rule: &&Rule| held.rules.iter().any(|own| own.covers_whole(rule));
+    let open: Vec<&Rule> = wanted.iter().filter(|rule| !is_held(rule)).collect();
+    if open.iter().map(|rule| rule.size()).fold(0, usize::saturating_add) > PARTS_MAX {
+        return Some(format!(
+            "{who} rules that none of the rules currently held covers as a whole and that stand for more than {PARTS_MAX} single permissions: grant them in smaller roles"
+        ));
+    }
+    let parts = open.into_iter().flat_map(Rule::broken_down);
     let missing: Vec<Rule> = parts.filter(|part| !held.rules.iter().any(|own| own.covers(part))).collect();
     if missing.is_empty() {
         return None;
@@ -140,12 +141,7 @@ pub fn escalation(user: &User, held: &Granted, wanted: &[Rule]) -> Option<String
     let mut lines: Vec<String> = compacted(missing).iter().map(Rule::compact).collect();
     lines.sort();
     lines.dedup();
-    let mut why = format!(
-        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
-        quoted(&user.groups),
-        lines.join("\n")
-    );
+    let mut why = format!("{who} RBAC permissions not currently held:\n{}", lines.join("\n"));
     if !held.errors.is_empty() {
         why.push_str(&format!("; resolution errors: [{}]", combined(&held.errors)));
     }

@@ -68,34 +68,53 @@ impl Rule {
         })
     }
 
-    /// Rules with one verb, one resource or path, and at most one name each, which together say the same.
-    pub fn broken_down(&self) -> Vec<Self> {
-        let mut parts = Vec::new();
-        let named: Vec<Vec<String>> = match self.resource_names.is_empty() {
-            true => vec![Vec::new()],
-            false => self.resource_names.iter().map(|name| vec![name.clone()]).collect(),
-        };
-        for group in &self.api_groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    parts.extend(named.iter().map(|names| Self {
-                        verbs: vec![verb.clone()],
-                        api_groups: vec![group.clone()],
-                        resources: vec![resource.clone()],
-                        resource_names: names.clone(),
-                        non_resource_urls: Vec::new(),
-                    }));
-                }
-            }
-        }
-        for url in &self.non_resource_urls {
-            parts.extend(self.verbs.iter().map(|verb| Self {
+    /// Rules with one verb, one resource or path, and at most one name each, which together say the same. They are
+    /// made one by one, because a short rule may have very many: see [`Rule::size`].
+    pub fn broken_down(&self) -> impl Iterator<Item = Self> {
+        let resources = self.api_groups.iter().flat_map(move |group| {
+            let of_group = self
+                .resources
+                .iter()
+                .flat_map(|resource| self.verbs.iter().map(move |verb| (resource, verb)));
+            of_group.flat_map(move |(resource, verb)| {
+                self.named().map(move |names| Self {
+                    verbs: vec![verb.clone()],
+                    api_groups: vec![group.clone()],
+                    resources: vec![resource.clone()],
+                    resource_names: names.to_vec(),
+                    non_resource_urls: Vec::new(),
+                })
+            })
+        });
+        let urls = self.non_resource_urls.iter().flat_map(|url| {
+            self.verbs.iter().map(|verb| Self {
                 verbs: vec![verb.clone()],
                 non_resource_urls: vec![url.clone()],
                 ..Self::default()
-            }));
-        }
-        parts
+            })
+        });
+        resources.chain(urls)
+    }
+
+    /// Each name alone; one empty list if any name will do.
+    fn named(&self) -> impl Iterator<Item = &[String]> {
+        let any = self.resource_names.is_empty().then_some(&[][..]);
+        any.into_iter().chain(self.resource_names.chunks(1))
+    }
+
+    /// How many rules it breaks down into.
+    pub fn size(&self) -> usize {
+        let lists =
+            [self.api_groups.len(), self.resources.len(), self.verbs.len(), self.resource_names.len().max(1)];
+        let resources = lists.into_iter().fold(1, usize::saturating_mul);
+        resources.saturating_add(self.non_resource_urls.len().saturating_mul(self.verbs.len()))
+    }
+
+    /// Whether this rule allows everything that another one does. Not every such rule is found: the parts of one may
+    /// be covered by several others.
+    pub fn covers_whole(&self, other: &Self) -> bool {
+        // Names count for resources alone, so a rule of both kinds must be looked at in parts.
+        (other.resources.is_empty() || other.non_resource_urls.is_empty()) && self.covers(other)
     }
 
     /// Whether this rule allows everything that a broken down one does.

@@ -136,3 +136,19 @@ async fn escalate_and_bind_lift_it() {
     );
     assert_eq!(get(&server, &joe(), "/api/v1/namespaces/default/configmaps").await.0, 200);
 }
+
+/// A rule is a product of its lists, so a short one can be of a size that nobody should wait for.
+#[tokio::test]
+async fn a_role_of_too_many_parts() {
+    let held = json!([{"apiGroups": ["*"], "resources": ["things"], "verbs": ["*"]}]);
+    let server = prepared(held).await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let many = |letter: &str| -> Vec<String> { (0..1000).map(|n| format!("{letter}{n}")).collect() };
+    let mut rules = json!([{"apiGroups": many("g"), "resources": ["things"], "resourceNames": many("n"), "verbs": many("v")}]);
+    done(post(&server, &joe(), &roles, role("Role", "held", rules.clone())).await);
+    rules[0]["resources"] = json!(many("r"));
+    let why = "rules that none of the rules currently held covers as a whole and that stand for more than 100000 single permissions: grant them in smaller roles";
+    let who = WHO.split(" RBAC ").next().unwrap();
+    let message = format!("roles.rbac.authorization.k8s.io \"r\" is forbidden: {who} {why}");
+    assert_eq!(told(post(&server, &joe(), &roles, role("Role", "r", rules)).await), (403, message));
+}

@@ -86,10 +86,14 @@ pub fn settings() -> Settings {
 
 /// A server with all kinds, upstream's roles and these settings.
 pub async fn server_with(settings: Settings) -> Server {
+    server_on(Store::memory(), settings).await
+}
+
+pub async fn server_on(store: Store, settings: Settings) -> Server {
     let mut registry = Registry::new();
     crate::kinds::register::register(&mut registry);
     crate::kinds::register::register_admission(&mut registry);
-    let server = Server::guarded(Store::memory(), registry, clock(), random(), settings);
+    let server = Server::guarded(store, registry, clock(), random(), settings);
     server.bootstrap().await.unwrap();
     server
 }

@@ -80,7 +80,13 @@ async fn with_pods() -> Server {
             "metadata": {"name": format!("on-{node}")},
             "spec": {"nodeName": node, "serviceAccountName": "sa", "containers": [{"name": "c", "image": "i"}]},
         });
-        done(post(&server, &masters(), PODS, pod).await);
+        done(post(&server, &masters(), PODS, pod.clone()).await);
+        let tokens = [json!({"path": "token"}), json!({"path": "other", "audience": "bank"})];
+        let sources = tokens.map(|token| json!({"serviceAccountToken": token}));
+        let mut with_tokens = pod;
+        with_tokens["metadata"]["name"] = format!("tokens-on-{node}").into();
+        with_tokens["spec"]["volumes"] = json!([{"name": "v", "projected": {"sources": sources}}]);
+        done(post(&server, &masters(), PODS, with_tokens).await);
     }
     let account = json!({"metadata": {"name": "sa"}});
     done(post(&server, &masters(), "/api/v1/namespaces/default/serviceaccounts", account).await);
@@ -184,4 +190,28 @@ async fn tokens_for_its_own_pods() {
     foreign["spec"]["audiences"] = json!(["vault"]);
     let audience = r#"audience "vault" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience"#;
     refused(&server, Method::POST, path, foreign, &why(audience)).await;
+    // A pod without a token of this server's in its volumes gets none.
+    let audience = r#"audience "" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience"#;
+    refused(&server, Method::POST, path, bound("on-n1", &own), &why(audience)).await;
+}
+
+/// A volume that names no audience is filled by a request that names none; the server's own comes after the check.
+#[tokio::test]
+async fn tokens_that_the_volumes_of_its_pods_ask_for() {
+    let server = with_pods().await;
+    let path = "/api/v1/namespaces/default/serviceaccounts/sa/token";
+    let pod = done(super::get(&server, &masters(), &format!("{PODS}/tokens-on-n1")).await);
+    let bound = json!({
+        "apiVersion": "v1", "kind": "Pod", "name": "tokens-on-n1", "uid": pod["metadata"]["uid"],
+    });
+    for (audiences, want) in
+        [(json!(null), super::ISSUER), (json!([]), super::ISSUER), (json!(["bank"]), "bank")]
+    {
+        let body = json!({"spec": {"audiences": audiences, "boundObjectRef": bound}});
+        let (code, issued) = post(&server, &n1(), path, body).await;
+        assert_eq!((code, &issued["spec"]["audiences"]), (201, &json!([want])), "{issued}");
+    }
+    // Upstream reads the request literally: nothing in the pod asks for this name.
+    let named = json!({"spec": {"audiences": [super::ISSUER], "boundObjectRef": bound}});
+    assert_eq!(post(&server, &n1(), path, named).await.0, 403);
 }

@@ -1,10 +1,16 @@
 //! Roles and bindings on a whole server: who gets what, at once, and upstream's defaults.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use super::{RBAC, Who, binding, done, get, masters, post, role, send, server, told};
+use super::{RBAC, Who, binding, done, get, masters, post, role, send, server, server_on, settings, told};
 use crate::server::Server;
+use crate::testing::store_that;
 
 const JOE: &str = "joe";
 
@@ -201,6 +207,74 @@ async fn aggregated_roles_follow_their_parts() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), removed).await.unwrap();
+    stop.cancel();
+    following.await.unwrap();
+}
+
+fn gathering(name: &str, from: &str, rules: Value) -> Value {
+    let mut object = role("ClusterRole", name, rules);
+    object["metadata"]["labels"] = json!({(format!("to-{from}")): "true"});
+    let selector = json!({"matchLabels": {(format!("to-{name}")): "true"}});
+    object["aggregationRule"] = json!({"clusterRoleSelectors": [selector]});
+    object
+}
+
+#[tokio::test]
+async fn roles_that_are_made_of_each_other_settle() {
+    let server = server().await;
+    create(&server, "clusterroles", "", gathering("one", "other", rules(&["get"], &["pods"]))).await;
+    create(&server, "clusterroles", "", gathering("other", "one", json!([]))).await;
+    let mut part = role("ClusterRole", "part", rules(&["list"], &["nodes"]));
+    part["metadata"]["labels"] = json!({"to-other": "true"});
+    create(&server, "clusterroles", "", part).await;
+    let version = server.store().version();
+    server.bootstrap().await.unwrap();
+    assert_eq!(server.store().version(), version + 2, "each role is written once");
+    for name in ["one", "other"] {
+        let object = done(get(&server, &masters(), &format!("{RBAC}/clusterroles/{name}")).await);
+        assert_eq!(object["rules"], json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["nodes"]}]));
+    }
+    // Nothing is left to do, and what no part has goes.
+    server.bootstrap().await.unwrap();
+    assert_eq!(server.store().version(), version + 2);
+    let gone = format!("{RBAC}/clusterroles/part");
+    done(send(&server, &masters(), Method::DELETE, &gone, None).await);
+    server.bootstrap().await.unwrap();
+    let object = done(get(&server, &masters(), &format!("{RBAC}/clusterroles/one")).await);
+    assert_eq!(object["rules"], json!([]));
+}
+
+/// A store that takes no writes for a while is no reason to give up for good.
+#[tokio::test]
+async fn aggregation_outlives_a_store_that_fails() {
+    let (broken, refused) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
+    let (is_broken, refusing) = (broken.clone(), refused.clone());
+    let store = store_that(move || {
+        if is_broken.load(Ordering::SeqCst) {
+            refusing.notify_one();
+            return Err("the disk is gone".into());
+        }
+        Ok(())
+    });
+    let server = server_on(store, settings()).await;
+    create(&server, "clusterroles", "", gathering("one", "none", json!([]))).await;
+    let mut part = role("ClusterRole", "part", rules(&["list"], &["nodes"]));
+    part["metadata"]["labels"] = json!({"to-one": "true"});
+    create(&server, "clusterroles", "", part).await;
+
+    broken.store(true, Ordering::SeqCst);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let following = tokio::spawn({
+        let (server, stop) = (server.clone(), stop.clone());
+        async move { server.follow_aggregation(stop).await }
+    });
+    let bound = Duration::from_secs(20);
+    tokio::time::timeout(bound, refused.notified()).await.unwrap();
+    broken.store(false, Ordering::SeqCst);
+    let version = server.store().version();
+    tokio::time::timeout(bound, server.store().reached(version + 1)).await.expect("it is tried again");
+    let object = done(get(&server, &masters(), &format!("{RBAC}/clusterroles/one")).await);
+    assert_eq!(object["rules"][0]["resources"], json!(["nodes"]));
     stop.cancel();
     following.await.unwrap();
 }

@@ -109,9 +109,48 @@ fn broken_down_and_printed() {
         "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a", "b"],
         "nonResourceURLs": ["/x"],
     }));
-    let parts: Vec<String> = whole.broken_down().iter().map(Rule::compact).collect();
-    assert_eq!(parts.len(), 6);
+    let parts: Vec<String> = whole.broken_down().map(|part| part.compact()).collect();
+    assert_eq!((parts.len(), whole.size()), (6, 6));
     assert_eq!(parts[0], r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["a"], Verbs:["get"]}"#);
     assert_eq!(parts[4], r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#);
-    assert!(whole.broken_down()[..4].iter().all(|part| whole.covers(part)));
+    assert!(whole.broken_down().take(4).all(|part| whole.covers(&part)));
+}
+
+#[test]
+fn covers_whole() {
+    let own = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "nodes"]});
+    let odd = json!({"verbs": ["*"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "nonResourceURLs": ["*"]});
+    let table = [
+        (&own, own.clone(), true),
+        (&own, json!({"verbs": ["list", "get"], "apiGroups": [""], "resources": ["nodes"]}), true),
+        (&own, json!({"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["nodes"]}), false),
+        (&own, json!({"verbs": ["get"], "apiGroups": ["", "apps"], "resources": ["pods"]}), false),
+        (&own, json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods", "secrets"]}), false),
+        (
+            &own,
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}),
+            true,
+        ),
+        // Its path has no name, which the rule that has one does not cover.
+        (&odd, odd.clone(), false),
+    ];
+    for (own, other, want) in table {
+        let (own, other) = (rule(own.clone()), rule(other));
+        assert_eq!(own.covers_whole(&other), want, "{other:?}");
+        let parts_covered = other.broken_down().all(|part| own.covers(&part));
+        assert!(!want || parts_covered, "{other:?}");
+    }
+}
+
+#[test]
+fn a_rule_of_very_many_parts() {
+    let many = |letter: &str| -> Vec<String> { (0..1000).map(|n| format!("{letter}{n}")).collect() };
+    let whole = rule(json!({
+        "verbs": many("v"), "apiGroups": many("g"), "resources": many("r"), "resourceNames": many("n"),
+    }));
+    assert_eq!(whole.size(), 1_000_000_000_000);
+    assert_eq!(
+        whole.broken_down().next().unwrap().compact(),
+        r#"{APIGroups:["g0"], Resources:["r0"], ResourceNames:["n0"], Verbs:["v0"]}"#
+    );
 }

@@ -97,16 +97,16 @@ impl PublicKey {
         let id = kind.content(OBJECT_ID)?;
         // The first byte counts unused bits, of which a key has none.
         let bytes = outer.content(BIT_STRING)?.strip_prefix(&[0])?;
-        let algorithm = match id {
-            RSA => Algorithm::Rs256,
+        let (algorithm, is_key) = match id {
+            RSA => (Algorithm::Rs256, true),
             EC => match kind.content(OBJECT_ID)? {
-                P256 => Algorithm::Es256,
-                P384 => Algorithm::Es384,
+                P256 => (Algorithm::Es256, is_point(bytes, 32)),
+                P384 => (Algorithm::Es384, is_point(bytes, 48)),
                 _ => return None,
             },
             _ => return None,
         };
-        Some(Self::new(algorithm, bytes))
+        is_key.then(|| Self::new(algorithm, bytes))
     }
 
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
@@ -129,7 +129,7 @@ impl PublicKey {
             let modulus = modulus.strip_prefix(&[0]).unwrap_or(modulus);
             (jwk["kty"], jwk["n"], jwk["e"]) = ("RSA".into(), text(modulus).into(), text(exponent).into());
         } else {
-            // An uncompressed point: a four, then both coordinates.
+            // See `is_point`.
             let (x, y) = self.bytes[1..].split_at(self.bytes.len() / 2);
             let curve = if self.algorithm == Algorithm::Es256 { "P-256" } else { "P-384" };
             (jwk["kty"], jwk["crv"], jwk["x"], jwk["y"]) =
@@ -231,6 +231,12 @@ pub fn read_public(path: &Path) -> Result<Vec<PublicKey>, KeyError> {
         .collect();
     let why = "there is no RSA key and no EC key on P-256 or P-384 in it";
     if keys.is_empty() { Err(KeyError::Content { path: path.to_owned(), why }) } else { Ok(keys) }
+}
+
+/// Whether these bytes are a point of a curve with coordinates of this length: a four, then both of them. Points may
+/// be written shorter, which nothing here reads.
+fn is_point(bytes: &[u8], coordinate: usize) -> bool {
+    bytes.first() == Some(&4) && bytes.len() == 1 + 2 * coordinate
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, KeyError> {

@@ -43,10 +43,14 @@ pub fn run(core: &Arc<Core>, method: &Method, call: &Call) -> Result<Reply, Stat
     }
     let (now, namespace) = (core.clock.now(), call.namespace.as_deref().unwrap_or_default());
     let (mut request, mut warnings) = read(call, namespace)?;
+    let admission = admission(call, namespace, now);
+    // As it was sent: what a kubelet may ask for depends on what it left out.
+    core.admit(&admission, &mut request)?;
+    check_name(call, &request)?;
     let account = core.store.get("serviceaccounts", &call.key());
     let account = account.ok_or_else(|| Status::not_found(call.info().resource(), call.name()))?.value();
     complete(&mut request, &account, tokens, now)?;
-    admit(core, call, namespace, now, &mut request)?;
+    core.validate(&admission, &request)?;
 
     let bound = bound(core, call.name(), namespace, &request)?;
     let mut seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
@@ -86,14 +90,17 @@ fn read(call: &Call, namespace: &str) -> Result<(Value, Vec<String>), Status> {
         }
     }
     crate::verbs::place(&mut request, true, namespace)?;
-    let name = metadata::name(&request);
-    if !name.is_empty() && name != call.name() {
-        let error =
-            Invalid::invalid("metadata.name", name, "must match the service account name if specified");
-        return Err(Status::invalid(GROUP, KIND, call.name(), &[error]));
-    }
     let warnings = accepted.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     Ok((request, warnings))
+}
+
+fn check_name(call: &Call, request: &Value) -> Result<(), Status> {
+    let name = metadata::name(request);
+    if name.is_empty() || name == call.name() {
+        return Ok(());
+    }
+    let error = Invalid::invalid("metadata.name", name, "must match the service account name if specified");
+    Err(Status::invalid(GROUP, KIND, call.name(), &[error]))
 }
 
 /// Fills what the client left out and checks what it did not.
@@ -130,15 +137,9 @@ fn complete(request: &mut Value, account: &Value, tokens: &Tokens, now: Timestam
     }
 }
 
-fn admit(
-    core: &Core,
-    call: &Call,
-    namespace: &str,
-    now: Timestamp,
-    request: &mut Value,
-) -> Result<(), Status> {
+fn admission<'a>(call: &'a Call, namespace: &'a str, now: Timestamp) -> AdmissionRequest<'a> {
     let info = call.info();
-    let admission = AdmissionRequest {
+    AdmissionRequest {
         operation: Operation::Create,
         group: &info.group,
         plural: &info.names.plural,
@@ -149,9 +150,7 @@ fn admit(
         old: None,
         user: &call.user,
         now,
-    };
-    core.admit(&admission, request)?;
-    core.validate(&admission, request)
+    }
 }
 
 /// What a token ends with.

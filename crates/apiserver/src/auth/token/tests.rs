@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::claims::{Claims, Found, Kubernetes, Objects, Reference};
 use super::jwt::{self, Untrusted, Unverified};
 use super::keys::{SigningKey, read_public};
+use crate::auth::der::{BIT_STRING, OBJECT_ID, SEQUENCE, element};
 use crate::auth::tests::{ISSUER, RBAC, Who, binding, done, get, masters, post, role, send, server, told};
 use crate::server::Server;
 use crate::testing::TestClock;
@@ -206,6 +207,37 @@ fn keys_of_files() {
     assert!(SigningKey::read(&junk).is_err() && read_public(&junk).is_err());
     assert!(SigningKey::read(&file("rsa-public.pem")).is_err(), "a public key signs nothing");
     assert!(read_public(&dir.path().join("missing")).is_err());
+}
+
+/// A key that is none is refused when the server starts, not when somebody asks for it.
+#[test]
+fn points_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("key.pem");
+    let p256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+    let p384: &[u8] = &[0x2b, 0x81, 0x04, 0, 0x22];
+    let point = |first: u8, length: usize| [vec![first], vec![7; length]].concat();
+    let table = [
+        (p256, point(4, 64), Some(43)),
+        (p384, point(4, 96), Some(64)),
+        (p256, Vec::new(), None),
+        (p256, point(4, 0), None),
+        (p256, point(2, 32), None),
+        (p256, point(3, 64), None),
+        (p256, point(4, 96), None),
+        (p384, point(4, 64), None),
+    ];
+    for (curve, point, want) in table {
+        let id = element(OBJECT_ID, &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1]);
+        let kind = element(SEQUENCE, &[id, element(OBJECT_ID, curve)].concat());
+        let bits = element(BIT_STRING, &[&[0][..], &point].concat());
+        let text = STANDARD.encode(element(SEQUENCE, &[kind, bits].concat()));
+        let pem = format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n");
+        std::fs::write(&path, pem).unwrap();
+        let jwk = read_public(&path).ok().map(|keys| keys[0].to_jwk());
+        let lengths = jwk.map(|jwk| ["x", "y"].map(|field| jwk[field].as_str().unwrap().len()));
+        assert_eq!(lengths, want.map(|length| [length; 2]), "{point:?}");
+    }
 }
 
 async fn token(server: &Server, spec: Value) -> Value {
