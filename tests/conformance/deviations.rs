@@ -38,4 +38,11 @@ pub const DEVIATIONS: &[Deviation] = &[
         ours: &["persistentvolumeclaim/data patched (no change)"],
         why: "upstream keeps a new claim without its phase, so the first update of it writes even if it changes nothing; ours does not",
     },
+    Deviation {
+        theme: "rules",
+        command: r#"kubectl patch pod writer --type=merge -p '{"spec":{"volumes":[]}}'"#,
+        upstream: &[r#""Volumes": [],"#],
+        ours: &[r#""Volumes": null,"#],
+        why: "what is compared is what would be stored, in which an empty list and none are one",
+    },
 ];

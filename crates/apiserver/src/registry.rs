@@ -10,7 +10,9 @@ use std::sync::Arc;
 use crate::admission::Admission;
 use crate::kinds::Rules;
 
-pub use erased::{Decoded, Erased, Kind, Part, Prepared};
+#[cfg(test)]
+pub(crate) use erased::Erased;
+pub use erased::{Decoded, Kind, Part, Prepared};
 pub use info::{KindInfo, KindNames, Scale, Subresource, Text, VERBS};
 pub use view::{ViewKey, seen};
 
