@@ -13,6 +13,10 @@ pub fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
             control if control.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(control))),
             control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
             other => out.push(other),
@@ -129,6 +133,12 @@ pub fn json_type(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// Seen with Go's fmt package.
+    #[test]
+    fn texts() {
+        assert_eq!(quoted("a\u{7}\u{8}\t\n\u{b}\u{c}\r\u{1}\"\\é"), r#""a\a\b\t\n\v\f\r\x01\"\\é""#);
+    }
 
     /// Seen with Go's fmt package.
     #[test]
