@@ -53,7 +53,10 @@ impl Follower<'_> {
                 Some(watcher) => watcher,
                 None => match self.core.store.watch(&Arc::from(RESOURCE.plural), version) {
                     Ok(watcher) => watcher,
-                    Err(_) => continue,
+                    Err(_) => {
+                        sleep(RETRY).await;
+                        continue;
+                    }
                 },
             };
             match self.pass().await {
