@@ -8,19 +8,10 @@ use super::world::World;
 
 const EIO: i32 = 5;
 
-async fn world() -> World {
-    let mut world = World::new(11).await;
-    world.start_kubelet().await;
-    world.start_driver().await;
-    world.csi_driver(false).await;
-    world.bound_claim("data", false, "ReadWriteOnce").await;
-    world
-}
-
 /// NODE-3.
 #[tokio::test(start_paused = true)]
 async fn a_restart_disturbs_no_pod_and_forgets_no_mount() {
-    let mut world = world().await;
+    let mut world = World::with_claim(11).await;
     let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     let before = world.running();
@@ -43,7 +34,7 @@ async fn a_restart_disturbs_no_pod_and_forgets_no_mount() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_deleted_while_nobody_was_there_is_taken_down() {
-    let mut world = world().await;
+    let mut world = World::with_claim(11).await;
     let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     world.stop_kubelet().await;
@@ -57,7 +48,7 @@ async fn a_pod_deleted_while_nobody_was_there_is_taken_down() {
 
 #[tokio::test(start_paused = true)]
 async fn an_orderly_stop_leaves_the_machine_clean_and_the_next_start_goes_on() {
-    let mut world = world().await;
+    let mut world = World::with_claim(11).await;
     world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     assert!(world.kubelet.as_ref().unwrap().drain(Duration::from_secs(30)).await);
@@ -81,7 +72,7 @@ async fn an_orderly_stop_leaves_the_machine_clean_and_the_next_start_goes_on() {
 /// That it ended the containers itself does not go with the process.
 #[tokio::test(start_paused = true)]
 async fn who_is_killed_while_stopping_is_not_taken_for_the_workload() {
-    let mut world = world().await;
+    let mut world = World::with_claim(11).await;
     world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     for _ in 0..20 {
@@ -101,7 +92,7 @@ async fn who_is_killed_while_stopping_is_not_taken_for_the_workload() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_was_begun_is_carried_through() {
-    let mut world = world().await;
+    let mut world = World::with_claim(11).await;
     world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     world.fake.only_killed_ends(&world.running()[0]);
@@ -118,7 +109,7 @@ async fn an_end_that_was_begun_is_carried_through() {
 
 #[tokio::test(start_paused = true)]
 async fn containers_end_and_start_again_by_policy() {
-    let world = world().await;
+    let world = World::with_claim(11).await;
     world.pod(build::pod("never").shell("false").build()).await;
     world.pod(build::pod("always").shell("true").restart_policy("Always").mount("data", "/d").build()).await;
     world.until("both run", |w| w.running().len() == 2).await;

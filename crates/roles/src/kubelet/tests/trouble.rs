@@ -10,19 +10,10 @@ use super::world::World;
 const EMFILE: i32 = 24;
 const EBUSY: i32 = 16;
 
-async fn world() -> World {
-    let mut world = World::new(5).await;
-    world.start_kubelet().await;
-    world.start_driver().await;
-    world.csi_driver(false).await;
-    world.bound_claim("data", false, "ReadWriteOnce").await;
-    world
-}
-
 /// NODE-3: what cannot be waited for may run; another one beside it would write to the same volume.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_cannot_be_waited_for_is_not_taken_for_ended() {
-    let world = world().await;
+    let world = World::with_claim(5).await;
     for _ in 0..3 {
         world.fake.fail_next("wait", EMFILE);
     }
@@ -40,7 +31,7 @@ async fn a_container_that_cannot_be_waited_for_is_not_taken_for_ended() {
 #[tokio::test(start_paused = true)]
 async fn signals_that_could_not_be_sent_are_sent_again() {
     for passing in [0, 1] {
-        let world = world().await;
+        let world = World::with_claim(5).await;
         let pod = build::pod("p").shell("sleep 9").mount("data", "/data").grace_seconds(5).build();
         let pod = world.pod(pod).await;
         world.until("running", |w| w.phase("p") == "Running").await;
@@ -56,7 +47,7 @@ async fn signals_that_could_not_be_sent_are_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn starts_and_removals_are_tried_again() {
-    let world = world().await;
+    let world = World::with_claim(5).await;
     world.fake.fail_next("start", EMFILE);
     world.fake.fail_next("remove", EBUSY);
     let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;

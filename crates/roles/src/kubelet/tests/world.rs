@@ -34,6 +34,16 @@ pub struct World {
 }
 
 impl World {
+    /// A kubelet, a driver, and a claim `data` that is bound.
+    pub async fn with_claim(seed: u64) -> Self {
+        let mut world = Self::new(seed).await;
+        world.start_kubelet().await;
+        world.start_driver().await;
+        world.csi_driver(false).await;
+        world.bound_claim("data", false, "ReadWriteOnce").await;
+        world
+    }
+
     pub async fn new(seed: u64) -> Self {
         // RUST_LOG=debug shows every decision and effect of a failing test.
         let logs =
