@@ -1,5 +1,6 @@
 //! Containers: processes in namespaces of their own, which outlive the process that started them.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -25,6 +26,86 @@ pub struct Binding {
     /// Path inside the container.
     pub target: PathBuf,
     pub read_only: bool,
+    /// Relative path below `source` that is shown instead of it. Resolved when the container starts, without ever
+    /// leaving `source`; a missing directory is created.
+    #[serde(default)]
+    pub sub_path: Option<PathBuf>,
+}
+
+impl Binding {
+    pub fn new(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), read_only: false, sub_path: None }
+    }
+
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+}
+
+/// Capabilities of a container whose spec names none: what container runtimes give by default, without MKNOD and
+/// NET_RAW.
+pub const DEFAULT_CAPABILITIES: [&str; 12] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+    "AUDIT_WRITE",
+];
+
+/// Which system calls a container's processes may make. Calls that reconfigure a loop device are refused in either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seccomp {
+    RuntimeDefault,
+    Unconfined,
+}
+
+/// Who a container's processes are and what they may do; programs that `exec` adds included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Security {
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Names without the prefix `CAP_`.
+    pub capabilities: BTreeSet<String>,
+    pub no_new_privileges: bool,
+    /// Also makes `/tmp` and `/run` read-only, which are writable tmpfs otherwise.
+    pub read_only_root: bool,
+    pub seccomp: Seccomp,
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        Self {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+            capabilities: DEFAULT_CAPABILITIES.map(str::to_owned).into(),
+            no_new_privileges: false,
+            read_only_root: false,
+            seccomp: Seccomp::RuntimeDefault,
+        }
+    }
+}
+
+/// What a container's processes may use up together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Hard limit of memory in bytes; past it the kernel ends a process of the container.
+    pub memory_max: Option<u64>,
+    /// Weight against other containers: 1,024 for each CPU requested.
+    pub cpu_shares: Option<u64>,
+    /// Microseconds of CPU time in every 100 ms.
+    pub cpu_quota: Option<u64>,
+    pub pids_max: Option<u64>,
 }
 
 /// Everything needed to start a container, and to find it again after a restart.
@@ -42,6 +123,10 @@ pub struct ContainerSpec {
     pub devices: Vec<Binding>,
     /// Host directories that must not show through the read-only root (keys, other pods' volumes).
     pub hidden: Vec<PathBuf>,
+    #[serde(default)]
+    pub security: Security,
+    #[serde(default)]
+    pub resources: Resources,
     /// Standard output and error, line by line in the format of the CRI, appended. Large files are put aside
     /// under the same name with a number, and the oldest go.
     pub log: PathBuf,
@@ -55,6 +140,9 @@ pub struct Exit {
     pub finished_at: Timestamp,
     /// Why it never ran (bad command, missing volume), or why nothing is known of its end.
     pub error: Option<String>,
+    /// The kernel ended one of its processes because `memory_max` was reached.
+    #[serde(default)]
+    pub oom_killed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

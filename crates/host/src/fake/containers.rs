@@ -41,7 +41,13 @@ impl World {
         let state = match missing {
             Some(source) => {
                 let error = format!("bind `{}`: no such file or directory", source.display());
-                let exit = Exit { code: START_ERROR, signal: None, finished_at: now, error: Some(error) };
+                let exit = Exit {
+                    code: START_ERROR,
+                    signal: None,
+                    finished_at: now,
+                    error: Some(error),
+                    oom_killed: false,
+                };
                 State::Exited { started_at: now, exit }
             }
             None => State::Running { pid: self.next_pid, started_at: now },
@@ -65,7 +71,8 @@ impl World {
         let signal = (code > SIGNALLED).then_some(code - SIGNALLED);
         container.state.send_modify(|state| {
             if let State::Running { started_at, .. } = *state {
-                let exit = Exit { code, signal, finished_at: now, error: error.map(Into::into) };
+                let exit =
+                    Exit { code, signal, finished_at: now, error: error.map(Into::into), oom_killed: false };
                 *state = State::Exited { started_at, exit };
             }
         });

@@ -237,6 +237,7 @@ fn killed() -> Exit {
         signal: Some(SIGKILL),
         finished_at: Timestamp::now(),
         error: Some("container shim was killed".into()),
+        oom_killed: false,
     }
 }
 
@@ -276,7 +277,7 @@ pub(super) mod tests {
     }
 
     fn exit(code: i32) -> Exit {
-        Exit { code, signal: None, finished_at: Timestamp::UNIX_EPOCH, error: None }
+        Exit { code, signal: None, finished_at: Timestamp::UNIX_EPOCH, error: None, oom_killed: false }
     }
 
     /// Its volumes are in use until the last of it is gone.

@@ -100,8 +100,7 @@ fn borrow_programs(root: &Path) -> Result<()> {
     let mounted = mountinfo::read()?;
     for path in PROGRAMS.map(Path::new) {
         if mounted.iter().any(|mount| mount.target == path) {
-            let binding = Binding { source: path.into(), target: path.into(), read_only: true };
-            bind(root, &binding)?;
+            bind(root, &Binding::new(path, path).read_only(true))?;
         }
     }
     Ok(())
@@ -130,10 +129,10 @@ fn mount_own(root: &Path) -> Result<()> {
     own("tmpfs", "run", MountFlags::NOSUID | MountFlags::NODEV, c"mode=755")?;
     fill_dev(&root.join("dev")).map_err(|e| KernelError::io("fill `/dev`", &e))?;
     for path in READ_ONLY.into_iter().filter(|path| Path::new(path).exists()) {
-        bind(root, &Binding { source: own_path(root, path), target: path.into(), read_only: true })?;
+        bind(root, &Binding::new(own_path(root, path), path).read_only(true))?;
     }
     for path in UNREADABLE.into_iter().filter(|path| Path::new(path).exists()) {
-        bind(root, &Binding { source: "/dev/null".into(), target: path.into(), read_only: true })?;
+        bind(root, &Binding::new("/dev/null", path).read_only(true))?;
     }
     Ok(())
 }

@@ -139,9 +139,15 @@ fn release_starter() -> io::Result<()> {
 }
 
 fn failed(error: String) -> Exit {
-    Exit { code: START_ERROR, signal: None, finished_at: Timestamp::now(), error: Some(error) }
+    Exit {
+        code: START_ERROR,
+        signal: None,
+        finished_at: Timestamp::now(),
+        error: Some(error),
+        oom_killed: false,
+    }
 }
 
 fn ended(code: i32, signal: Option<i32>) -> Exit {
-    Exit { code, signal, finished_at: Timestamp::now(), error: None }
+    Exit { code, signal, finished_at: Timestamp::now(), error: None, oom_killed: false }
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::world::{World, errno, shim};
 
 fn binding(source: impl AsRef<Path>, target: &str, read_only: bool) -> Binding {
-    Binding { source: source.as_ref().into(), target: target.into(), read_only }
+    Binding::new(source.as_ref(), target).read_only(read_only)
 }
 
 async fn wait(world: &World, id: &str) -> Exit {

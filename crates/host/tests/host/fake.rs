@@ -163,9 +163,11 @@ fn container(id: &str, source: PathBuf) -> ContainerSpec {
         argv: vec!["true".into()],
         env: Vec::new(),
         working_dir: None,
-        mounts: vec![Binding { source, target: "/data".into(), read_only: false }],
+        mounts: vec![Binding::new(source, "/data")],
         devices: Vec::new(),
         hidden: Vec::new(),
+        security: Default::default(),
+        resources: Default::default(),
         log: "/tmp/log".into(),
     }
 }

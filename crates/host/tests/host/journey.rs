@@ -82,9 +82,11 @@ async fn run_container(host: &Host, dir: &Path, volume: &Path) {
         argv: ["sleep", "1000"].map(Into::into).into(),
         env: Vec::new(),
         working_dir: None,
-        mounts: vec![Binding { source: volume.into(), target: "/data".into(), read_only: true }],
+        mounts: vec![Binding::new(volume, "/data").read_only(true)],
         devices: Vec::new(),
         hidden: Vec::new(),
+        security: Default::default(),
+        resources: Default::default(),
         log: dir.join("log"),
     };
     let running = containers.start(&spec).await.unwrap();

@@ -63,6 +63,8 @@ impl World {
             mounts: Vec::new(),
             devices: Vec::new(),
             hidden: Vec::new(),
+            security: Default::default(),
+            resources: Default::default(),
             log: self.path(&format!("{}.log", id.replace('/', "_"))),
         }
     }

@@ -272,6 +272,7 @@ fn lost(now: Timestamp) -> Exit {
         signal: None,
         finished_at: now,
         error: Some("The container could not be located".into()),
+        oom_killed: false,
     }
 }
 

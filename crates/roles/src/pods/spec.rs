@@ -97,6 +97,8 @@ pub fn build(
         mounts,
         devices,
         hidden: seen.config.hidden.clone(),
+        security: Default::default(),
+        resources: Default::default(),
         log,
     })
 }
@@ -132,8 +134,7 @@ fn mount_bindings(
             return Err(config(format!("volume {:?} is not mounted", mount.name)));
         };
         let read_only = at.read_only || mount.read_only.unwrap_or(false);
-        let source = at.path.clone();
-        bindings.push(Binding { source, target: absolute(&mount.mount_path), read_only });
+        bindings.push(Binding::new(&at.path, absolute(&mount.mount_path)).read_only(read_only));
     }
     // Parents before what is mounted inside them.
     bindings.sort_by(|a, b| a.target.cmp(&b.target));
@@ -145,11 +146,7 @@ fn device_bindings(
     volumes: &BTreeMap<String, VolumeAt>,
 ) -> Result<Vec<Binding>, Problem> {
     let binding = |device: &k8s_openapi::api::core::v1::VolumeDevice| match volumes.get(&device.name) {
-        Some(at) => Ok(Binding {
-            source: at.path.clone(),
-            target: absolute(&device.device_path),
-            read_only: at.read_only,
-        }),
+        Some(at) => Ok(Binding::new(&at.path, absolute(&device.device_path)).read_only(at.read_only)),
         None => Err(config(format!("volume {:?} is not mapped", device.name))),
     };
     container.volume_devices.iter().flatten().map(binding).collect()

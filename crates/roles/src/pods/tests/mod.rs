@@ -62,7 +62,7 @@ fn running(number: u32) -> Attempt {
 }
 
 fn ended(number: u32, code: i32, finished: i64) -> Attempt {
-    let exit = Exit { code, signal: None, finished_at: at(finished), error: None };
+    let exit = Exit { code, signal: None, finished_at: at(finished), error: None, oom_killed: false };
     Attempt { state: State::Exited { started_at: at(900), exit }, ..running(number) }
 }
 
