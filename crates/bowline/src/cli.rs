@@ -50,11 +50,4 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Becomes a program in a container; started by the one above
-    #[command(hide = true)]
-    ContainerEnter {
-        dir: std::path::PathBuf,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        argv: Vec<String>,
-    },
 }

@@ -36,8 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Store(store) => store.run().await,
             Command::ContainerShim { .. }
             | Command::ContainerInit { .. }
-            | Command::ContainerExec { .. }
-            | Command::ContainerEnter { .. } => Ok(ExitCode::FAILURE),
+            | Command::ContainerExec { .. } => Ok(ExitCode::FAILURE),
         }
     })
 }

@@ -9,13 +9,12 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
-        // Single-threaded by need: they change namespaces before anything else runs.
+        // First of all: they close what was open and change namespaces before anything else runs.
         Command::ContainerShim { dir } => code(bowline_host::real::shim::shim_main(&dir)),
         Command::ContainerInit { dir } => code(bowline_host::real::shim::init_main(&dir)),
         Command::ContainerExec { dir, caller, argv } => {
             code(bowline_host::real::shim::exec_main(&dir, caller, &argv))
         }
-        Command::ContainerEnter { dir, argv } => code(bowline_host::real::shim::enter_main(&dir, &argv)),
         command => match bowline::run(command) {
             Ok(code) => code,
             Err(error) => {

@@ -16,9 +16,6 @@ fn main() -> ExitCode {
         [_, shim::EXEC_SUBCOMMAND, dir, caller, "--", ref argv @ ..] => {
             caller.parse().map_or(64, |caller| shim::exec_main(Path::new(dir), caller, &owned(argv)))
         }
-        [_, shim::ENTER_SUBCOMMAND, dir, "--", ref argv @ ..] => {
-            shim::enter_main(Path::new(dir), &owned(argv))
-        }
         [_, "start", state_dir, spec] => start(state_dir, spec).map_or(1, |()| 0),
         _ => 64,
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -60,6 +60,51 @@ pub const DEFAULT_CAPABILITIES: [&str; 12] = [
     "AUDIT_WRITE",
 ];
 
+/// Every capability that the kernel has, at the place of its number.
+pub const ALL_CAPABILITIES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+
 /// Which system calls a container's processes may make. Calls that reconfigure a loop device are refused in either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
@@ -74,7 +119,8 @@ pub struct Security {
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// Names without the prefix `CAP_`.
+    /// Names without the prefix `CAP_`, of [`ALL_CAPABILITIES`]. The bounding set; user 0 also has them in effect. Those
+    /// that this process does not have itself are not given.
     pub capabilities: BTreeSet<String>,
     pub no_new_privileges: bool,
     /// Also makes `/tmp` and `/run` read-only, which are writable tmpfs otherwise.
@@ -105,8 +151,12 @@ pub struct Resources {
     pub cpu_shares: Option<u64>,
     /// Microseconds of CPU time in every 100 ms.
     pub cpu_quota: Option<u64>,
+    /// How many processes and threads there may be at once; [`DEFAULT_PIDS_MAX`] when nothing is said.
     pub pids_max: Option<u64>,
 }
+
+/// Enough for any server that is not broken, and far from what the machine has.
+pub const DEFAULT_PIDS_MAX: u64 = 4096;
 
 /// Everything needed to start a container, and to find it again after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +180,32 @@ pub struct ContainerSpec {
     /// Standard output and error, line by line in the format of the CRI, appended. Large files are put aside
     /// under the same name with a number, and the oldest go.
     pub log: PathBuf,
+}
+
+impl ContainerSpec {
+    /// Whether the spec can be carried out at all; if not, what of it cannot.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let known = |name: &&String| !ALL_CAPABILITIES.contains(&name.as_str());
+        if let Some(unknown) = self.security.capabilities.iter().find(known) {
+            return Err(format!("capability `{unknown}` is not known; names are written as in `NET_ADMIN`"));
+        }
+        for binding in self.mounts.iter().chain(&self.devices) {
+            if !binding.target.is_absolute() || leads_up(&binding.target) {
+                let target = binding.target.display();
+                return Err(format!("mount at `{target}`: the path has to be absolute and without `..`"));
+            }
+            if let Some(path) = binding.sub_path.as_ref().filter(|path| path.is_absolute() || leads_up(path))
+            {
+                let path = path.display();
+                return Err(format!("sub-path `{path}`: the path has to be relative and without `..`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn leads_up(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 
 use super::record::Record;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
-use super::{blocking, exec, raw};
+use super::{blocking, cgroups, exec, raw, sealed};
 use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Found, Session, State};
 use crate::kernel::{KernelError, Result};
 
@@ -30,11 +30,13 @@ pub(super) struct RealContainers {
     shim: PathBuf,
     /// One start at a time for each id.
     turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// That the machine has no control groups is said once.
+    ungrouped: Once,
 }
 
 impl RealContainers {
     pub fn new(state_dir: &Path, shim: PathBuf) -> Self {
-        Self { dir: state_dir.join("containers"), shim, turns: Mutex::default() }
+        Self { dir: state_dir.join("containers"), shim, turns: Mutex::default(), ungrouped: Once::new() }
     }
 
     fn record(&self, id: &str) -> Result<Record> {
@@ -84,7 +86,13 @@ impl RealContainers {
         if !blocking(move || prepared.prepare(&spec)).await? {
             return Ok(Attempt::Busy);
         }
-        let mut command = Command::new(&self.shim);
+        self.ungrouped.call_once(|| {
+            if !cgroups::available() {
+                tracing::warn!("no writable control groups: containers have no limits, those that ask for any are refused");
+            }
+        });
+        let (command, _mount) = sealed::command(&self.shim)?;
+        let mut command = Command::from(command);
         // The environment of this process may hold secrets, and is nobody's business in a container.
         command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(false);

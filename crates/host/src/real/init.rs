@@ -7,42 +7,28 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
-use rustix::thread::CapabilitySet;
+use rustix::process::DumpableBehavior;
 
 use super::record::Record;
-use super::rootfs;
 use super::shim::Message;
+use super::{cgroups, identity, raw, rootfs};
 use crate::containers::{ContainerSpec, DEFAULT_PATH, SIGNALLED};
 use crate::kernel::KernelError;
 
-const DEFAULT_HOME: &str = "/root";
 pub(super) const UMASK: u32 = 0o022;
-/// One more than the highest capability any kernel knows today.
-const CAPABILITIES: u32 = 64;
 
-/// What a program may still do as root: the usual set of container runtimes, without making device nodes.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::KILL)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::SETPCAP)
-    .union(CapabilitySet::SETFCAP)
-    .union(CapabilitySet::NET_BIND_SERVICE)
-    .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::SYS_CHROOT)
-    .union(CapabilitySet::AUDIT_WRITE);
-
-/// Runs as process 1 of a container, from its record directory. Returns the exit code of this process.
+/// Runs as process 1 of a container, from its record directory. Returns the exit code of this process. Must be called
+/// before the process opens anything.
 pub fn init_main(dir: &Path) -> i32 {
     let ended = match start(&Record::new(dir)) {
         Ok(child) => supervise(&child),
@@ -56,35 +42,50 @@ pub fn init_main(dir: &Path) -> i32 {
 
 /// Everything up to the running program. The error text is what a person reads about the failed start.
 fn start(record: &Record) -> Result<Child, String> {
+    keep_to_itself(c"container-init").map_err(|e| text("keep init to itself", &e))?;
     // Without its shim nobody would record how this container ends.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|e| text("tie init to its shim", &e.into()))?;
+    let lock = record.lock_init().map_err(|e| text("lock the container's record", &e))?;
+    check_shim().map_err(|e| text("find the container's shim", &e))?;
     let spec = record.spec().map_err(|e| text("read the container's spec", &e))?;
     let spec = spec.ok_or("read the container's spec: no such file")?;
+    spec.check()?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS)
         .map_err(|e| text("create namespaces", &e.into()))?;
     rustix::system::sethostname(spec.hostname.as_bytes())
         .map_err(|e| text(&format!("set host name `{}`", spec.hostname), &e.into()))?;
-    rootfs::build(record.dir(), &spec).map_err(|KernelError { what, why, .. }| format!("{what}: {why}"))?;
-    drop_capabilities().map_err(|e| text("drop capabilities", &e))?;
+    let failed = |KernelError { what, why, .. }| format!("{what}: {why}");
+    let given = rootfs::take(&spec).map_err(failed)?;
+    let groups = cgroups::create(record.dir(), &spec, &given.devices)?;
+    rootfs::build(record.dir(), &spec, given).map_err(failed)?;
+    // Not earlier: inside the groups no node of `/dev` can be made.
+    groups.enter()?;
+    // From here on the groups cannot be removed before init has ended.
+    drop(lock);
     rustix::process::umask(Mode::from_raw_mode(UMASK));
-    spawn(&spec)
+    let command = command(&spec)?;
+    identity::confine(&spec.security)?;
+    spawn(&spec, command)
 }
 
-/// Takes from the bounding set, which limits what the program gets, but leaves init its own.
-pub(super) fn drop_capabilities() -> io::Result<()> {
-    for bit in 0..CAPABILITIES {
-        let capability = CapabilitySet::from_bits_retain(1 << bit);
-        if KEPT.contains(capability) {
-            continue;
-        }
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // Unknown to this kernel.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+/// A shim that died before this process asked to die with it has closed its end of the pipe for reports.
+fn check_shim() -> io::Result<()> {
+    let stdout = io::stdout();
+    let mut pipe = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut pipe, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    match pipe[0].revents().contains(PollFlags::ERR) {
+        true => Err(Errno::EPIPE.into()),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Of a process that others in a container can see: nothing that it was started with is open, and neither its memory
+/// nor its files can be looked at.
+pub(super) fn keep_to_itself(name: &std::ffi::CStr) -> io::Result<()> {
+    raw::close_inherited()?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(rustix::thread::set_name(name)?)
 }
 
 /// A program as the container's spec has it: its directory, and nothing of our environment.
@@ -96,19 +97,39 @@ pub(super) fn program(spec: &ContainerSpec, argv: &[String]) -> Result<Command, 
     }
     let mut command = Command::new(program);
     command.args(args).current_dir(dir);
-    command.env_clear().env("PATH", DEFAULT_PATH).env("HOME", DEFAULT_HOME).env("HOSTNAME", &spec.hostname);
+    command.env_clear().env("PATH", DEFAULT_PATH).env("HOSTNAME", &spec.hostname);
+    command.env("HOME", identity::home(spec.security.uid));
     command.envs(spec.env.iter().map(|(name, value)| (name, value)));
     Ok(command)
 }
 
-fn spawn(spec: &ContainerSpec) -> Result<Child, String> {
+/// The container's own program, with the two pipes that the shim gave us in these places.
+fn command(spec: &ContainerSpec) -> Result<Command, String> {
     let mut command = program(spec, &spec.argv)?;
-    // The shim gave us the program's two pipes in these places.
-    let pipe = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|e| text("hand on a pipe", &e));
+    let pipe = |fd: BorrowedFd<'_>| {
+        identity::give(fd, spec.security.uid)?;
+        fd.try_clone_to_owned().map_err(|e| text("hand on a pipe", &e))
+    };
     command.stdin(Stdio::null()).stdout(pipe(io::stdin().as_fd())?).stderr(pipe(io::stderr().as_fd())?);
+    Ok(command)
+}
+
+/// Starts the program from a thread that becomes its user. By then init itself has no more to lose than the program, so
+/// that nothing is gained by a program that can look into it.
+fn spawn(spec: &ContainerSpec, mut command: Command) -> Result<Child, String> {
     SigSet::empty().thread_set_mask().map_err(|e| text("unblock signals", &e.into()))?;
-    let name = spec.argv.first().map(String::as_str).unwrap_or_default();
-    command.spawn().map_err(|e| text(&format!("exec {name:?}"), &e))
+    let (go, ready) = mpsc::channel();
+    thread::scope(|scope| {
+        let starter = scope.spawn(move || {
+            ready.recv().map_err(|_| "init could not drop its capabilities")?;
+            identity::assume(&spec.security)?;
+            let name = spec.argv.first().map(String::as_str).unwrap_or_default();
+            command.spawn().map_err(|e| text(&format!("exec {name:?}"), &e))
+        });
+        identity::keep_only_signals()?;
+        go.send(()).map_err(|_| "the thread that starts the program has ended")?;
+        starter.join().unwrap_or_else(|_| Err("the thread that starts the program has ended".into()))
+    })
 }
 
 /// Waits for the program, passing signals on to it and burying orphans meanwhile.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `spec.json` | whoever starts it | what to run |
 //! | `lock` | its shim | locked while the shim lives: there is never a second one |
+//! | `init.lock` | its init | locked while init sets up what only the record leads to: control groups |
 //! | `running.json` | its shim | the program runs, and in which processes |
 //! | `evicted` | whoever is about to end it | its end is not the workload's doing; durable |
 //! | `exit.json` | its shim | it ended; durable |
@@ -19,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::cgroups;
 use super::process::Process;
 use super::replace::sync_parent;
 use crate::containers::{ContainerSpec, Exit, SIGNALLED, State};
@@ -31,6 +33,7 @@ const SIGKILL: i32 = 9;
 
 const SPEC: &str = "spec.json";
 const LOCK: &str = "lock";
+const INIT_LOCK: &str = "init.lock";
 const RUNNING: &str = "running.json";
 const EVICTED: &str = "evicted";
 const EXIT: &str = "exit.json";
@@ -128,19 +131,35 @@ impl Record {
         }
         // The shim is gone for good now. Did it write its last word in the meantime?
         if self.exit()?.is_none() {
-            self.set_exit(&killed())?;
+            self.set_exit(&killed(cgroups::oom_killed(&self.dir)))?;
         }
         Ok(self.exit()?.map(|exit| exited(Some(&running), exit)))
     }
 
-    /// The lock of a container's one shim; nothing while another has it.
+    fn lock_file(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE).open(self.dir.join(name))
+    }
+
+    /// The lock of an init that is setting up; waits while another one has it. An init outlives its shim for a moment:
+    /// without this, what it still makes then would be left after the record is gone.
+    pub fn lock_init(&self) -> io::Result<File> {
+        let file = self.lock_file(INIT_LOCK)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    }
+
+    /// The lock of a container's one shim; nothing while another has it, or while the init of an earlier one is
+    /// setting up.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let path = self.dir.join(LOCK);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
+        let file = self.lock_file(LOCK)?;
+        for lock in [&file, &self.lock_file(INIT_LOCK)?] {
+            match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
         }
         // Between the two steps the record may have been removed, and another one made in its place, whose lock is
         // not this one.
@@ -168,9 +187,11 @@ impl Record {
         self.remove().map(|()| true)
     }
 
-    /// Removes the directory and the plain files in it. Missing is success.
+    /// Removes the directory and the plain files in it. Missing is success. The control groups go first: without the
+    /// record nobody would look for them.
     pub fn remove(&self) -> io::Result<()> {
         let Some(files) = self.files()? else { return Ok(()) };
+        cgroups::remove(&self.dir)?;
         for file in files {
             fs::remove_file(file)?;
         }
@@ -231,13 +252,13 @@ fn exited(running: Option<&Running>, exit: Exit) -> State {
 }
 
 /// How a container ends whose shim was taken away: its init dies with the shim.
-fn killed() -> Exit {
+fn killed(oom_killed: bool) -> Exit {
     Exit {
         code: SIGNALLED + SIGKILL,
         signal: Some(SIGKILL),
         finished_at: Timestamp::now(),
         error: Some("container shim was killed".into()),
-        oom_killed: false,
+        oom_killed,
     }
 }
 
@@ -310,7 +331,7 @@ pub(super) mod tests {
         };
         make();
         let files = record.files().unwrap().unwrap();
-        assert_eq!(files.len(), 4);
+        assert_eq!(files.len(), 5);
         for removed in 0..=files.len() {
             make();
             files[..removed].iter().for_each(|file| fs::remove_file(file).unwrap());

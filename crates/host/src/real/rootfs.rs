@@ -4,21 +4,24 @@
 //! with the container. The host's own mounts are let go at the end, so that a container keeps only those
 //! volumes in use that it was given.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, makedev, mknodat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, makedev, mknodat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-    move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, open_tree, unmount,
 };
 
-use super::{mountinfo, raw, skeleton};
-use crate::containers::{Binding, ContainerSpec};
+use super::bindings::{self, Detached, call};
+use super::cgroups::Device;
+use super::raw::MountOptions;
+use super::{masks, mountinfo, raw, skeleton};
+use crate::containers::ContainerSpec;
 use crate::kernel::{KernelError, Result};
 
 /// Parts of the host's root that may be mounts of their own, which the root alone does not show.
@@ -47,45 +50,79 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Switches of the whole machine, which a container may read only, or not even that.
-const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-const UNREADABLE: [&str; 4] = ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug"];
+/// An empty directory beside the root.
+const EMPTY: &str = "empty";
+/// Nobody is given mount points below these.
+const KERNEL_FILESYSTEMS: [&str; 2] = ["/proc", "/sys"];
+/// Room in `/dev` for what is put there, and for a few files of careless programs.
+const DEV_FILES: usize = 64;
 
 const SAFE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Builds the root in this process's own mount namespace and moves into it. `dir` is any directory that the
-/// container will not need.
-pub(super) fn build(dir: &Path, spec: &ContainerSpec) -> Result<()> {
+/// Size of `/tmp`, `/run` and `/dev/shm`, each, where memory has no limit; otherwise it is half of that, because what is
+/// written there counts as memory. Workloads with more to write have volumes for it.
+const TMPFS_SIZE: u64 = 64 << 20;
+/// And how many files there may be: each takes about a kibibyte of the kernel's memory.
+const TMPFS_FILES: u64 = 16_384;
+
+const READ_ONLY: MountOptions = MountOptions { read_only: true, no_devices: false, no_setuid: false };
+/// Of programs on the host, which may be set-user-id.
+const BORROWED: MountOptions = MountOptions { read_only: true, no_devices: true, no_setuid: false };
+
+/// What a container was given of the host, taken in this process's own mount namespace.
+pub(super) struct Given {
+    bindings: Vec<Detached>,
+    pub devices: Vec<Device>,
+}
+
+/// The first half: everything that the host's paths are needed for.
+pub(super) fn take(spec: &ContainerSpec) -> Result<Given> {
     // Unmounts on the host still reach this copy of its mounts, but nothing goes back.
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     call("detach from the host's mounts", mount_change("/", slave))?;
+    let (bindings, devices) = bindings::detach(spec)?;
+    Ok(Given { bindings, devices })
+}
+
+/// The second half: builds the root and moves into it. `dir` is any directory that the container will not need.
+pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<()> {
     rustix::process::umask(Mode::empty());
-    let root = lay_root(dir, spec)?;
-    borrow_programs(&root)?;
-    mount_own(&root)?;
-    let masks = mask(&root, &spec.hidden)?;
-    let mut bindings: Vec<&Binding> = spec.mounts.iter().chain(&spec.devices).collect();
-    bindings.sort_by_key(|binding| binding.target.components().count());
-    for binding in bindings {
+    let hidden = hidden(&spec.hidden);
+    let root = lay_root(dir, spec, &hidden, &given.bindings)?;
+    let borrowed = borrow_programs(&root)?;
+    let mut sealed = mount_own(dir, &root, spec)?;
+    // A program's directory that is a mount of its own lies over the skeleton, and its masks.
+    let uncovered = hidden.iter().filter(|path| borrowed.iter().any(|mount| path.starts_with(mount)));
+    for path in uncovered {
+        sealed.push(cover(dir, &root, path)?);
+    }
+    for binding in given.bindings {
         bind(&root, binding)?;
     }
-    for mask in masks {
-        raw::set_read_only(mask, false)
-            .map_err(|e| KernelError::errno("seal a hidden directory", e as i32))?;
+    for mount in sealed {
+        raw::set_read_only(mount, false).map_err(|e| KernelError::errno("seal a directory", e as i32))?;
     }
     enter(&root)
 }
 
+/// What shall not show, by the host's own names. What does not exist needs no hiding.
+fn hidden(more: &[PathBuf]) -> Vec<PathBuf> {
+    let always = masks::DIRECTORIES.iter().chain(&masks::FILES).map(Path::new);
+    let all = always.chain(more.iter().map(PathBuf::as_path));
+    all.filter_map(|path| fs::canonicalize(path).ok()).collect()
+}
+
 /// An overlay without an upper layer cannot be written to. Its path is relative, so that no character of it can
 /// be mistaken for a separator of overlay options.
-fn lay_root(dir: &Path, spec: &ContainerSpec) -> Result<PathBuf> {
+fn lay_root(dir: &Path, spec: &ContainerSpec, hidden: &[PathBuf], bindings: &[Detached]) -> Result<PathBuf> {
     call("mount a scratch tmpfs", mount("tmpfs", dir, "tmpfs", MountFlags::empty(), c"mode=700"))?;
     let (skeleton, root) = (dir.join("skeleton"), dir.join("root"));
-    for path in [&skeleton, &root] {
+    for path in [&skeleton, &root, &dir.join(EMPTY)] {
         fs::create_dir(path).map_err(|e| KernelError::io("create the root", &e))?;
     }
     fs::set_permissions(&skeleton, permissions("/")?).map_err(|e| KernelError::io("create the root", &e))?;
-    skeleton::fill(&skeleton, spec).map_err(|e| KernelError::io("create mount points", &e))?;
+    skeleton::fill(&skeleton, hidden, spec.working_dir.as_deref(), bindings)
+        .map_err(|e| KernelError::io("create mount points", &e))?;
     call("enter the scratch directory", rustix::process::chdir(dir))?;
     call("mount the root", mount("overlay", &root, "overlay", MountFlags::NODEV, c"lowerdir=skeleton:/"))?;
     Ok(root)
@@ -96,50 +133,77 @@ fn permissions(path: &str) -> Result<fs::Permissions> {
     Ok(metadata.permissions())
 }
 
-fn borrow_programs(root: &Path) -> Result<()> {
+/// Returns what was borrowed.
+fn borrow_programs(root: &Path) -> Result<Vec<&'static Path>> {
     let mounted = mountinfo::read()?;
-    for path in PROGRAMS.map(Path::new) {
-        if mounted.iter().any(|mount| mount.target == path) {
-            bind(root, &Binding::new(path, path).read_only(true))?;
-        }
+    let is_mount = |path: &&Path| mounted.iter().any(|mount| mount.target == **path);
+    let borrowed: Vec<&Path> = PROGRAMS.map(Path::new).into_iter().filter(is_mount).collect();
+    for path in &borrowed {
+        bind(root, bindings::part(path, path, BORROWED)?)?;
     }
-    Ok(())
+    Ok(borrowed)
 }
 
-/// The filesystems every container has to itself.
-fn mount_own(root: &Path) -> Result<()> {
-    let own = |fs_type: &str, target: &str, flags: MountFlags, data: &std::ffi::CStr| {
+/// The filesystems every container has to itself. Returns those that become read-only when all is in its place.
+fn mount_own(dir: &Path, root: &Path, spec: &ContainerSpec) -> Result<Vec<OwnedFd>> {
+    let own = |fs_type: &str, target: &str, flags: MountFlags, data: &str| {
         let path = root.join(target);
-        let made = fs::create_dir_all(&path).map_err(|e| KernelError::io(format!("create `/{target}`"), &e));
-        made.and_then(|()| {
-            call(&format!("mount {fs_type} at `/{target}`"), mount(fs_type, &path, fs_type, flags, data))
-        })
+        let what = format!("mount {fs_type} at `/{target}`");
+        fs::create_dir_all(&path).map_err(|e| KernelError::io(format!("create `/{target}`"), &e))?;
+        let data = CString::new(data).map_err(|e| KernelError::other(&what, e.to_string()))?;
+        call(&what, mount(fs_type, &path, fs_type, flags, data.as_c_str()))
     };
-    own("proc", "proc", SAFE, c"")?;
-    own("sysfs", "sys", SAFE | MountFlags::RDONLY, c"")?;
-    own("tmpfs", "dev", MountFlags::NOSUID, c"mode=755,size=64k")?;
+    let size = spec.resources.memory_max.map_or(TMPFS_SIZE, |limit| limit / 2);
+    let bounds = format!("size={size},nr_inodes={TMPFS_FILES}");
+    let no_surprises = MountFlags::NOSUID | MountFlags::NODEV;
+    own("proc", "proc", SAFE, "")?;
+    own("sysfs", "sys", SAFE | MountFlags::RDONLY, "")?;
+    let files = DEV_FILES + spec.devices.len();
+    own("tmpfs", "dev", MountFlags::NOSUID, &format!("mode=755,size=64k,nr_inodes={files}"))?;
+    let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
+    own("devpts", "dev/pts", terminals, "newinstance,ptmxmode=0666,mode=0620")?;
     own(
-        "devpts",
-        "dev/pts",
-        MountFlags::NOSUID | MountFlags::NOEXEC,
-        c"newinstance,ptmxmode=0666,mode=0620",
+        "tmpfs",
+        "dev/shm",
+        SAFE,
+        &format!("mode=1777,size={},nr_inodes={TMPFS_FILES}", size.min(TMPFS_SIZE)),
     )?;
-    own("tmpfs", "dev/shm", SAFE, c"mode=1777,size=64m")?;
-    own("tmpfs", "tmp", MountFlags::NOSUID | MountFlags::NODEV, c"mode=1777")?;
-    own("tmpfs", "run", MountFlags::NOSUID | MountFlags::NODEV, c"mode=755")?;
+    own("tmpfs", "tmp", no_surprises, &format!("mode=1777,{bounds}"))?;
+    own("tmpfs", "run", no_surprises, &format!("mode=755,{bounds}"))?;
     fill_dev(&root.join("dev")).map_err(|e| KernelError::io("fill `/dev`", &e))?;
-    for path in READ_ONLY.into_iter().filter(|path| Path::new(path).exists()) {
-        bind(root, &Binding::new(own_path(root, path), path).read_only(true))?;
+    for path in masks::READ_ONLY.map(Path::new).into_iter().filter(|path| path.exists()) {
+        bind(root, bindings::part(&own_path(root, path), path, READ_ONLY)?)?;
     }
-    for path in UNREADABLE.into_iter().filter(|path| Path::new(path).exists()) {
-        bind(root, &Binding::new("/dev/null", path).read_only(true))?;
+    for path in masks::KERNEL.map(Path::new).into_iter().filter(|path| path.exists()) {
+        cover(dir, root, path)?;
     }
-    Ok(())
+    if !spec.security.read_only_root {
+        return Ok(Vec::new());
+    }
+    let open = |target: &str| {
+        let mount = open_tree(CWD, root.join(target), OpenTreeFlags::OPEN_TREE_CLOEXEC);
+        call(&format!("open `/{target}`"), mount)
+    };
+    Ok(vec![open("tmp")?, open("run")?])
 }
 
-/// The container's own `/proc` entry, before it is the root.
-fn own_path(root: &Path, path: &str) -> PathBuf {
-    root.join(path.trim_start_matches('/'))
+/// Puts something empty over a path of the container. A directory can still be given mount points, until it is sealed.
+fn cover(dir: &Path, root: &Path, path: &Path) -> Result<OwnedFd> {
+    let target = own_path(root, path);
+    let what = format!("hide `{}`", path.display());
+    if !target.is_dir() {
+        bind(root, bindings::part(&root.join("dev/null"), path, READ_ONLY)?)?;
+    } else if KERNEL_FILESYSTEMS.iter().any(|own| path.starts_with(own)) {
+        bind(root, bindings::part(&dir.join(EMPTY), path, READ_ONLY)?)?;
+    } else {
+        call(&what, mount("tmpfs", &target, "tmpfs", SAFE, c"mode=755,size=64k,nr_inodes=1024"))?;
+    }
+    call(&what, open_tree(CWD, &target, OpenTreeFlags::OPEN_TREE_CLOEXEC))
+}
+
+/// A path of the container, before it is the root.
+fn own_path(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 fn fill_dev(dev: &Path) -> io::Result<()> {
@@ -150,45 +214,17 @@ fn fill_dev(dev: &Path) -> io::Result<()> {
     LINKS.into_iter().try_for_each(|(name, target)| symlink(target, dev.join(name)))
 }
 
-/// Puts an empty filesystem over each directory; sealed later, when mount points inside have been made.
-fn mask(root: &Path, hidden: &[PathBuf]) -> Result<Vec<OwnedFd>> {
-    let mut masks = Vec::new();
-    for path in hidden {
-        // What does not exist needs no hiding.
-        let Ok(real) = fs::canonicalize(path) else { continue };
-        let target = root.join(real.strip_prefix("/").unwrap_or(&real));
-        if !target.is_dir() {
-            continue;
-        }
-        let what = format!("hide `{}`", path.display());
-        call(&what, mount("tmpfs", &target, "tmpfs", SAFE, c"mode=755,size=64k"))?;
-        masks.push(call(&what, open_tree(CWD, &target, OpenTreeFlags::OPEN_TREE_CLOEXEC))?);
-    }
-    Ok(masks)
-}
-
 /// Shows a part of the host inside the container, with everything mounted below it.
-fn bind(root: &Path, binding: &Binding) -> Result<()> {
-    let what = format!("mount `{}` at `{}`", binding.source.display(), binding.target.display());
-    let clone =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let tree = call(&what, open_tree(CWD, &binding.source, clone))?;
-    if binding.read_only {
-        raw::set_read_only(&tree, true).map_err(|e| KernelError::errno(&what, e as i32))?;
-    }
-    let target = mount_point(root, &binding.target, binding.source.is_dir());
-    let target = target.map_err(|e| KernelError::io(&what, &e))?;
-    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    call(&what, move_mount(&tree, "", &target, "", both))
+fn bind(root: &Path, binding: Detached) -> Result<()> {
+    let target = mount_point(root, &binding.target, binding.is_dir).map_err(|e| binding.failed(&e))?;
+    binding.attach(target)
 }
 
 /// Opens a mount point, made where missing. Links inside a volume lead around in the container, never to the
 /// host.
 fn mount_point(root: &Path, target: &Path, is_dir: bool) -> io::Result<OwnedFd> {
     let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let open = |path: &Path| {
-        openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
-    };
+    let open = |path: &Path| bindings::resolve(&root, path, ResolveFlags::IN_ROOT);
     let mut missing = Vec::new();
     let mut existing = target;
     let mut here = loop {
@@ -227,8 +263,4 @@ fn enter(root: &Path) -> Result<()> {
     call("enter the new root", rustix::process::chdir("/"))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     call("keep mounts private", mount_change("/", private))
-}
-
-fn call<T>(what: &str, result: rustix::io::Result<T>) -> Result<T> {
-    result.map_err(|errno| KernelError::errno(what, errno.raw_os_error()))
 }

@@ -6,7 +6,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -15,11 +15,14 @@ use nix::sched::{CloneFlags, unshare};
 use serde::{Deserialize, Serialize};
 
 use super::attend::Attendant;
-pub use super::enter::{enter_main, exec_main};
+use super::cgroups;
+pub use super::enter::exec_main;
 pub use super::init::init_main;
+use super::init::keep_to_itself;
 use super::logs::Log;
 use super::process::Process;
 use super::record::{Record, Running};
+use super::sealed;
 use crate::containers::{Exit, SIGNALLED, START_ERROR};
 use crate::kernel::KernelError;
 
@@ -30,8 +33,6 @@ pub const INIT_SUBCOMMAND: &str = "container-init";
 
 /// Subcommand of the program that runs [`exec_main`].
 pub const EXEC_SUBCOMMAND: &str = "container-exec";
-/// Subcommand of the program that runs [`enter_main`].
-pub const ENTER_SUBCOMMAND: &str = "container-enter";
 
 /// Exit code of a shim that found another one at work.
 pub(super) const LOCKED: i32 = 75;
@@ -51,12 +52,13 @@ pub(super) enum Message {
     },
 }
 
-/// Runs one container to its end, from its record directory. Returns the exit code of this process.
+/// Runs one container to its end, from its record directory. Returns the exit code of this process. Must be called before
+/// the process opens anything.
 pub fn shim_main(dir: &Path) -> i32 {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
     let record = Record::new(dir);
-    match run(&record) {
+    match keep_to_itself(c"container-shim").and_then(|()| run(&record)) {
         Ok(code) => code,
         Err(error) => record.set_exit(&failed(format!("container shim: {error}"))).map_or(HELPLESS, |()| 0),
     }
@@ -82,7 +84,8 @@ fn run(record: &Record) -> io::Result<i32> {
     let (stdout, program_stdout) = io::pipe()?;
     let (stderr, program_stderr) = io::pipe()?;
     // Init hands these on to the program; its own standard output is for its reports.
-    let mut init = Command::new(std::env::current_exe()?)
+    let mut init = Command::new(sealed::THIS)
+        .arg0(std::env::args_os().next().unwrap_or_default())
         .arg(INIT_SUBCOMMAND)
         .arg(record.dir())
         .stdin(program_stdout)
@@ -95,7 +98,8 @@ fn run(record: &Record) -> io::Result<i32> {
         init.kill()?;
         init.wait()?;
     }
-    record.set_exit(&exit?)?;
+    let oom_killed = cgroups::oom_killed(record.dir());
+    record.set_exit(&Exit { oom_killed, ..exit? })?;
     Ok(0)
 }
 

@@ -10,15 +10,15 @@ use tokio::time::timeout;
 
 use crate::world::{World, errno, shim};
 
-fn binding(source: impl AsRef<Path>, target: &str, read_only: bool) -> Binding {
+pub fn binding(source: impl AsRef<Path>, target: &str, read_only: bool) -> Binding {
     Binding::new(source.as_ref(), target).read_only(read_only)
 }
 
-async fn wait(world: &World, id: &str) -> Exit {
+pub async fn wait(world: &World, id: &str) -> Exit {
     timeout(Duration::from_secs(60), world.host.containers.wait(id)).await.unwrap().unwrap()
 }
 
-async fn until_logged(world: &World, spec: &ContainerSpec, text: &str) {
+pub async fn until_logged(world: &World, spec: &ContainerSpec, text: &str) {
     let logged = async {
         while !world.log(spec).contains(text) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -28,7 +28,8 @@ async fn until_logged(world: &World, spec: &ContainerSpec, text: &str) {
 }
 
 /// Runs a container to its end; returns how it ended and what it said.
-async fn run(world: &World, spec: &ContainerSpec) -> (Exit, String) {
+pub async fn run(world: &World, spec: &ContainerSpec) -> (Exit, String) {
+    let _ = std::fs::remove_file(&spec.log);
     world.host.containers.start(spec).await.unwrap();
     let exit = wait(world, &spec.id).await;
     world.host.containers.remove(&spec.id).await.unwrap();
@@ -114,7 +115,7 @@ async fn the_world_inside() {
     assert_eq!(exit.code, 0, "{log}");
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let place = "/no/such/place/on/the/host";
-    assert!(log.contains(&format!("pid 2 host pod-0 cwd {place} a=b c path={path} left=\n")), "{log}");
+    assert!(log.contains(&format!("pid 3 host pod-0 cwd {place} a=b c path={path} left=\n")), "{log}");
     assert!(log.contains("root 1\ntmp 0\nsys 2\n4\n") || log.contains("root 1\ntmp 0\nsys 1\n4\n"), "{log}");
     assert!(!log.contains("mount 0"), "a container may not mount: {log}");
     assert!(log.ends_with("\n0\nerr\n"), "nothing of the starter's environment shows: {log}");

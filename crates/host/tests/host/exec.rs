@@ -20,13 +20,21 @@ async fn started(world: &World) -> ContainerSpec {
     spec
 }
 
+/// What a script says that is run in a container.
+pub async fn said(world: &World, id: &str, script: &str) -> String {
+    let argv = ["/bin/sh", "-c", script].map(Into::into).into();
+    let spec = ExecSpec { argv, stdin: false, tty: false };
+    let (code, out, err) = outcome(world.host.containers.exec(id, &spec).await.unwrap(), b"").await;
+    format!("{out}{err}{}", if code == 0 { String::new() } else { format!("exit {code}\n") })
+}
+
 async fn session(world: &World, script: &str, stdin: bool, tty: bool) -> Session {
     let argv = ["/bin/sh", "-c", script].map(Into::into).into();
     world.host.containers.exec("uid/main/0", &ExecSpec { argv, stdin, tty }).await.unwrap()
 }
 
 /// Exit code, standard output, standard error.
-async fn outcome(mut session: Session, input: &[u8]) -> (i32, String, String) {
+pub async fn outcome(mut session: Session, input: &[u8]) -> (i32, String, String) {
     let (mut stdout, mut stderr) = (String::new(), String::new());
     let talk = async {
         if let Some(mut stdin) = session.stdin.take() {
@@ -64,7 +72,7 @@ async fn a_program_inside() {
     assert_eq!(errno(&late.err().unwrap()), libc::ESRCH);
 }
 
-async fn end(world: &World, spec: &ContainerSpec) {
+pub async fn end(world: &World, spec: &ContainerSpec) {
     world.host.containers.signal(&spec.id, libc::SIGKILL).await.unwrap();
     timeout(PATIENCE, world.host.containers.wait(&spec.id)).await.unwrap().unwrap();
 }

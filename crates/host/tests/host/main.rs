@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
 
 mod blocks;
+mod boundary;
+mod cgroups;
 mod containers;
 mod devices;
 mod disk;
@@ -19,5 +21,7 @@ mod kernel;
 mod moments;
 mod names;
 mod net;
+mod seccomp;
+mod subpaths;
 mod trees;
 mod world;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bowline_host::Host;
 use bowline_host::containers::ContainerSpec;
@@ -19,6 +20,33 @@ impl World {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let config = RealConfig { state_dir: dir.path().join("state"), shim: Some(shim()) };
         Self { host: real::host(config).unwrap(), dir }
+    }
+
+    /// With a program of its own to start containers through, which nothing else runs.
+    pub fn with_own_shim() -> Self {
+        let mut world = Self::new();
+        let copy = world.path("shim");
+        std::fs::copy(shim(), &copy).unwrap();
+        let config = RealConfig { state_dir: world.path("state"), shim: Some(copy) };
+        world.host = real::host(config).unwrap();
+        world
+    }
+
+    /// Control groups of this world's containers.
+    pub fn groups(&self) -> Vec<PathBuf> {
+        let place = std::fs::canonicalize(self.path("state/containers")).unwrap_or_default();
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let bytes = place.as_os_str().as_encoded_bytes();
+        let prefix = format!("{:016x}-", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step));
+        let children =
+            |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
+        let mut parents: Vec<PathBuf> =
+            children("/sys/fs/cgroup".into()).map(|hierarchy| hierarchy.join("bowline")).collect();
+        parents.push("/sys/fs/cgroup/bowline".into());
+        let mut groups: Vec<PathBuf> = parents.into_iter().flat_map(children).collect();
+        groups.retain(|group| group.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)));
+        groups.sort();
+        groups
     }
 
     /// The doors as a restarted process opens them.
@@ -96,6 +124,16 @@ impl Drop for World {
     fn drop(&mut self) {
         for record in std::fs::read_dir(self.path("state/containers")).into_iter().flatten().flatten() {
             end_container(&record.path());
+        }
+        for group in self.groups() {
+            let gone = || !group.exists() || std::fs::remove_dir(&group).is_ok();
+            // Its processes were just killed.
+            let _ = (0..200).find(|_| {
+                gone() || {
+                    std::thread::sleep(Duration::from_millis(5));
+                    false
+                }
+            });
         }
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let inside =

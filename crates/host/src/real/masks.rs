@@ -1,0 +1,76 @@
+//! What of the host a container does not see, although its root is the host's.
+//!
+//! A container may run as root, and root reads everything that is there. So whatever holds keys, passwords, other users'
+//! files or the state of services is left out, and programs and their settings stay: `/usr`, `/opt`, most of `/etc`.
+//! What remains visible is what every user of the machine can read anyway, and in `/etc` some of what only root can.
+
+/// Directories of the host that are empty in every container.
+pub(super) const DIRECTORIES: [&str; 28] = [
+    // Users' files, and what machines serve.
+    "/root",
+    "/home",
+    "/srv",
+    "/mnt",
+    "/media",
+    "/lost+found",
+    "/var/tmp",
+    "/var/mail",
+    "/var/spool",
+    // Services' state, with their databases; logs; copies of the password files; answers to installers' questions.
+    "/var/lib",
+    "/var/log",
+    "/var/backups",
+    "/var/cache",
+    // The kernel's addresses, and passwords of boot loaders.
+    "/boot",
+    // Private keys.
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/pki/tls/private",
+    "/etc/letsencrypt",
+    "/etc/wireguard",
+    "/etc/ipsec.d",
+    "/etc/cryptsetup-keys.d",
+    "/etc/credstore",
+    "/etc/credstore.encrypted",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    // Passwords of networks and storage.
+    "/etc/NetworkManager/system-connections",
+    "/etc/netplan",
+    "/etc/iscsi",
+];
+
+/// Files of the host that are empty in every container.
+pub(super) const FILES: [&str; 9] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/security/opasswd",
+    "/etc/krb5.keytab",
+    "/etc/crypttab",
+    "/etc/fstab",
+    "/etc/machine-id",
+];
+
+/// Switches of the whole machine, which a container may read only.
+pub(super) const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Of the kernel's own files, those that tell about the machine or change it: empty in every container.
+pub(super) const KERNEL: [&str; 13] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];

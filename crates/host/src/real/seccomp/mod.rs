@@ -1,0 +1,172 @@
+//! Which system calls a container's processes may make.
+//!
+//! # Loop devices
+//!
+//! A pod with a raw block volume holds the real `/dev/loopN`. Whoever can call `LOOP_CLR_FD` on it frees the number, and
+//! reads and writes the volume that gets it next. So every process of a container is refused the ioctls of the loop
+//! driver and of `/dev/loop-control`, and the few of block devices whose effect stays when the number goes on:
+//! whatever its profile, capabilities or ABI, and whether it is the program, was started beside it with `exec`, or is
+//! process 1, which a program with SYS_PTRACE could otherwise lend its hands to.
+//!
+//! There is no way around ioctl(2): the driver's files in sysfs are read-only, io_uring cannot make ioctls (its commands
+//! for block devices only discard), and a descriptor that is passed over a socket to another pod meets the same filter
+//! there. A process of the machine itself that takes descriptors from strangers and calls loop ioctls on them would be
+//! one; none is known. The device allow-list (`cgroups`) keeps a container from opening any other loop device, and
+//! `/dev/loop-control`.
+//!
+//! # The default profile
+//!
+//! It refuses what is listed in `calls` and what the kernel has added since that list was made ([`FIRST_UNKNOWN`]). Over
+//! a closed range of numbers, a list of what is refused says exactly as much as a list of what is allowed, but is a
+//! fifth as long in three ABIs. A refused call fails with EPERM; one that is unknown, with ENOSYS, as on an older kernel.
+//! Calls that need a capability are allowed to a container that has it.
+//!
+//! # ABIs
+//!
+//! Numbers differ between ABIs, and a process may use all that its processor has. On x86-64 those of i386 (`int 0x80`)
+//! have rules of their own, and none of x32 exist. On aarch64 only 64-bit calls are known. A process that uses another
+//! ABI is killed.
+
+mod assembler;
+mod calls;
+
+use std::io;
+
+use nix::libc::sock_filter;
+
+use self::assembler::{Section, assemble};
+use self::calls::{Abi, default_rules, loop_rules};
+use super::raw;
+use crate::containers::{Seccomp, Security};
+
+/// The first number that the newest kernel when this was written (6.18) does not know.
+const FIRST_UNKNOWN: u32 = 470;
+
+/// Where the numbers of x32 begin. Those of x86-64 end before it.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// ABI, its name for audit(7), and the first number that is none of its calls.
+#[cfg(target_arch = "x86_64")]
+const ABIS: [(Abi, u32, u32); 2] = [(Abi::X86_64, 0xC000_003E, X32), (Abi::I386, 0x4000_0003, u32::MAX)];
+#[cfg(target_arch = "aarch64")]
+const ABIS: [(Abi, u32, u32); 1] = [(Abi::Aarch64, 0xC000_00B7, u32::MAX)];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the numbers of system calls are known for x86-64 and aarch64 only");
+
+/// From now on this thread, and what it starts, makes only calls that a container with this security may make. Needs
+/// SYS_ADMIN.
+pub(super) fn confine(security: &Security) -> io::Result<()> {
+    raw::install_filter(&loop_filter())?;
+    match security.seccomp {
+        Seccomp::RuntimeDefault => raw::install_filter(&default_filter(security)),
+        Seccomp::Unconfined => Ok(()),
+    }
+}
+
+fn loop_filter() -> Vec<sock_filter> {
+    let section =
+        |(abi, architecture, end)| Section { architecture, first_unknown: end, rules: loop_rules(abi) };
+    assemble(&ABIS.map(section))
+}
+
+fn default_filter(security: &Security) -> Vec<sock_filter> {
+    let has = |name: &str| security.capabilities.contains(name);
+    let section = |(abi, architecture, _)| Section {
+        architecture,
+        first_unknown: FIRST_UNKNOWN,
+        rules: default_rules(abi, &has),
+    };
+    assemble(&ABIS.map(section))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use nix::libc::{self, ENOSYS, EPERM};
+
+    use super::assembler::Verdict::{self, Allow, Fail, Kill};
+    use super::assembler::tests::run;
+    use super::calls::tests::refused;
+    use super::*;
+
+    const X86_64: u32 = 0xC000_003E;
+    const I386: u32 = 0x4000_0003;
+    const ARM: u32 = 0x4000_0028;
+
+    fn ioctl(architecture: u32, request: u32) -> Verdict {
+        let number = if architecture == X86_64 { 16 } else { 54 };
+        run(&loop_filter(), architecture, number, [5, request, 0, 0, 0, 0])
+    }
+
+    #[test]
+    fn loop_ioctls_are_refused_in_every_abi() {
+        for architecture in [X86_64, I386] {
+            for request in [0x4C00, 0x4C01, 0x4C05, 0x4C0A, 0x4C80, 0x4C82, 0x4CFF, 0x125D, 0x1269] {
+                assert_eq!(ioctl(architecture, request), Fail(EPERM), "{architecture:x} {request:x}");
+            }
+            // TCGETS, BLKGETSIZE64, BLKDISCARD, and what only looks like a loop ioctl.
+            for request in [0x5401, 0x8008_1272, 0x1277, 0x4BFF, 0x4D00, 0x8000_4C01] {
+                assert_eq!(ioctl(architecture, request), Allow, "{architecture:x} {request:x}");
+            }
+        }
+        assert_eq!(run(&loop_filter(), X86_64, X32 + 514, [5, 0x4C01, 0, 0, 0, 0]), Fail(ENOSYS));
+        assert_eq!(run(&loop_filter(), ARM, 54, [0; 6]), Kill);
+        assert_eq!(run(&loop_filter(), X86_64, 165, [0; 6]), Allow, "mount(2) is not its business");
+    }
+
+    #[test]
+    fn the_default_profile() {
+        let filter = default_filter(&Security::default());
+        let call = |number: i64, first: u32| {
+            run(&filter, X86_64, u32::try_from(number).unwrap(), [first, 0, 0, 0, 0, 0])
+        };
+        let fork = libc::SIGCHLD.unsigned_abs();
+        let thread = 0x003D_0F00;
+        let table = [
+            (libc::SYS_mount, 0, Fail(EPERM)),
+            (libc::SYS_keyctl, 0, Fail(EPERM)),
+            (libc::SYS_io_uring_setup, 0, Fail(EPERM)),
+            (libc::SYS_clone, fork, Allow),
+            (libc::SYS_clone, thread, Allow),
+            (libc::SYS_clone, fork | libc::CLONE_NEWUSER.unsigned_abs(), Fail(EPERM)),
+            (libc::SYS_clone3, 0, Fail(ENOSYS)),
+            (libc::SYS_unshare, libc::CLONE_FS.unsigned_abs(), Allow),
+            (libc::SYS_unshare, 0x80, Fail(EPERM)),
+            (libc::SYS_unshare, libc::CLONE_NEWNS.unsigned_abs(), Fail(EPERM)),
+            (libc::SYS_personality, 0xFFFF_FFFF, Allow),
+            (libc::SYS_personality, 0x4_0000, Fail(EPERM)),
+            (libc::SYS_socket, 1, Allow),
+            (libc::SYS_socket, 38, Fail(EPERM)),
+            (libc::SYS_ptrace, 0, Allow),
+            (libc::SYS_read, 0, Allow),
+            (i64::from(FIRST_UNKNOWN), 0, Fail(ENOSYS)),
+        ];
+        for (number, first, want) in table {
+            assert_eq!(call(number, first), want, "call {number} with {first:x}");
+        }
+        let i386 = |number: u32, first: u32| run(&filter, I386, number, [first, 0, 0, 0, 0, 0]);
+        for name in ["mount", "umount", "bpf", "vm86", "stime"] {
+            assert_eq!(i386(refused(name)[1].unsigned_abs(), 0), Fail(EPERM), "{name}");
+        }
+        // mount(2) of x86-64 is another call in i386, and the other way round.
+        assert_eq!((i386(165, 0), call(21, 0)), (Allow, Allow));
+        assert_eq!((i386(102, 1), i386(102, 2)), (Fail(EPERM), Allow), "socketcall");
+        assert_eq!(run(&filter, X86_64, X32 + 1, [0; 6]), Fail(ENOSYS));
+        assert_eq!(run(&filter, ARM, 0, [0; 6]), Kill);
+    }
+
+    #[test]
+    fn a_capability_lifts_what_it_is_for() {
+        let mut security = Security::default();
+        security.capabilities.insert("SYS_ADMIN".into());
+        let filter = default_filter(&security);
+        let call =
+            |number: i64| run(&filter, X86_64, u32::try_from(number).unwrap(), [0x0002_0000, 0, 0, 0, 0, 0]);
+        for allowed in [libc::SYS_mount, libc::SYS_unshare, libc::SYS_clone, libc::SYS_clone3] {
+            assert_eq!(call(allowed), Allow, "{allowed}");
+        }
+        for refused in [libc::SYS_keyctl, libc::SYS_init_module, libc::SYS_reboot] {
+            assert_eq!(call(refused), Fail(EPERM), "{refused}");
+        }
+    }
+}
