@@ -38,9 +38,9 @@ impl World {
     fn start(&mut self, spec: &ContainerSpec, now: Timestamp) -> State {
         let sources = || spec.mounts.iter().chain(&spec.devices).map(|binding| binding.source.as_path());
         let missing = sources().find(|source| !self.exists(source));
-        let state = match missing {
-            Some(source) => {
-                let error = format!("bind `{}`: no such file or directory", source.display());
+        let missing = missing.map(|source| format!("bind `{}`: no such file or directory", source.display()));
+        let state = match spec.check().err().or(missing) {
+            Some(error) => {
                 let exit = Exit {
                     code: START_ERROR,
                     signal: None,
@@ -67,12 +67,20 @@ impl World {
 
     /// Ends a running container; one that has ended keeps its first exit.
     pub fn end_container(&mut self, id: &str, code: i32, error: Option<&str>, now: Timestamp) {
+        self.end(id, code, error, false, now);
+    }
+
+    /// Ends a running container as the kernel does when its memory is used up.
+    pub fn end_for_memory(&mut self, id: &str, now: Timestamp) {
+        self.end(id, SIGNALLED + nix::libc::SIGKILL, None, true, now);
+    }
+
+    fn end(&mut self, id: &str, code: i32, error: Option<&str>, oom_killed: bool, now: Timestamp) {
         let Some(container) = self.containers.get(id) else { return };
         let signal = (code > SIGNALLED).then_some(code - SIGNALLED);
         container.state.send_modify(|state| {
             if let State::Running { started_at, .. } = *state {
-                let exit =
-                    Exit { code, signal, finished_at: now, error: error.map(Into::into), oom_killed: false };
+                let exit = Exit { code, signal, finished_at: now, error: error.map(Into::into), oom_killed };
                 *state = State::Exited { started_at, exit };
             }
         });

@@ -39,6 +39,12 @@ impl FakeHost {
         self.world().end_container(id, code, None, now);
     }
 
+    /// Ends a running container as if it had used up its memory.
+    pub fn exit_for_memory(&self, id: &str) {
+        let now = self.now();
+        self.world().end_for_memory(id, now);
+    }
+
     /// Lets a container ignore what only asks it to end.
     pub fn only_killed_ends(&self, id: &str) {
         if let Some(container) = self.world().containers.get_mut(id) {

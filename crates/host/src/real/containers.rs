@@ -15,8 +15,9 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
 use super::record::Record;
+use super::sealed::Sealed;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
-use super::{blocking, cgroups, exec, raw, sealed};
+use super::{blocking, cgroups, exec, raw};
 use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Found, Session, State};
 use crate::kernel::{KernelError, Result};
 
@@ -27,7 +28,7 @@ const START_TRIES: u32 = 1000;
 
 pub(super) struct RealContainers {
     dir: PathBuf,
-    shim: PathBuf,
+    shim: Sealed,
     /// One start at a time for each id.
     turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// That the machine has no control groups is said once.
@@ -36,7 +37,12 @@ pub(super) struct RealContainers {
 
 impl RealContainers {
     pub fn new(state_dir: &Path, shim: PathBuf) -> Self {
-        Self { dir: state_dir.join("containers"), shim, turns: Mutex::default(), ungrouped: Once::new() }
+        Self {
+            dir: state_dir.join("containers"),
+            shim: Sealed::new(shim),
+            turns: Mutex::default(),
+            ungrouped: Once::new(),
+        }
     }
 
     fn record(&self, id: &str) -> Result<Record> {
@@ -91,8 +97,7 @@ impl RealContainers {
                 tracing::warn!("no writable control groups: containers have no limits, those that ask for any are refused");
             }
         });
-        let (command, _mount) = sealed::command(&self.shim)?;
-        let mut command = Command::from(command);
+        let mut command = Command::from(self.shim.command()?);
         // The environment of this process may hold secrets, and is nobody's business in a container.
         command.arg(SHIM_SUBCOMMAND).arg(record.dir()).current_dir("/").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(false);

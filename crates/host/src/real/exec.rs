@@ -7,15 +7,14 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::sealed;
+use super::sealed::Sealed;
 use super::shim::EXEC_SUBCOMMAND;
 use super::terminal::{self, Screen};
 use crate::containers::{ExecSpec, SIGNALLED, Session};
 
 /// Starts a helper that becomes the parent of a program in the container whose record is in `dir`.
-pub(super) fn start(helper: &Path, dir: &Path, spec: &ExecSpec) -> io::Result<Session> {
-    let (command, _mount) = sealed::command(helper)?;
-    let mut command = Command::from(command);
+pub(super) fn start(helper: &Sealed, dir: &Path, spec: &ExecSpec) -> io::Result<Session> {
+    let mut command = Command::from(helper.command()?);
     // Whatever follows the dashes is the program's, even if it looks like an option of the helper.
     let caller = std::process::id().to_string();
     command.arg(EXEC_SUBCOMMAND).arg(dir).arg(caller).arg("--").args(&spec.argv);

@@ -57,8 +57,15 @@ fn start(record: &Record) -> Result<Child, String> {
         .map_err(|e| text(&format!("set host name `{}`", spec.hostname), &e.into()))?;
     let failed = |KernelError { what, why, .. }| format!("{what}: {why}");
     let given = rootfs::take(&spec).map_err(failed)?;
-    let groups = cgroups::create(record.dir(), &spec, &given.devices)?;
-    rootfs::build(record.dir(), &spec, given).map_err(failed)?;
+    let devices = given.devices.clone();
+    // Both take their time in the kernel, and neither needs the other.
+    let (root, groups) = thread::scope(|scope| {
+        let groups = scope.spawn(|| cgroups::create(record.dir(), &spec, &devices));
+        let root = rootfs::build(record.dir(), &spec, given).map_err(failed);
+        (root, groups.join().unwrap_or_else(|_| Err("the thread that makes control groups has ended".into())))
+    });
+    let (root, groups) = (root?, groups?);
+    rootfs::enter(&root).map_err(failed)?;
     // Not earlier: inside the groups no node of `/dev` can be made.
     groups.enter()?;
     // From here on the groups cannot be removed before init has ended.

@@ -188,7 +188,7 @@ impl Record {
     }
 
     /// Removes the directory and the plain files in it. Missing is success. The control groups go first: without the
-    /// record nobody would look for them.
+    /// record nothing leads to them.
     pub fn remove(&self) -> io::Result<()> {
         let Some(files) = self.files()? else { return Ok(()) };
         cgroups::remove(&self.dir)?;

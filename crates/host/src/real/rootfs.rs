@@ -52,7 +52,7 @@ const LINKS: [(&str, &str); 5] = [
 
 /// An empty directory beside the root.
 const EMPTY: &str = "empty";
-/// Nobody is given mount points below these.
+/// Containers are given no mount points below these.
 const KERNEL_FILESYSTEMS: [&str; 2] = ["/proc", "/sys"];
 /// Room in `/dev` for what is put there, and for a few files of careless programs.
 const DEV_FILES: usize = 64;
@@ -84,8 +84,8 @@ pub(super) fn take(spec: &ContainerSpec) -> Result<Given> {
     Ok(Given { bindings, devices })
 }
 
-/// The second half: builds the root and moves into it. `dir` is any directory that the container will not need.
-pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<()> {
+/// The second half: builds the root. `dir` is any directory that the container will not need.
+pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<PathBuf> {
     rustix::process::umask(Mode::empty());
     let hidden = hidden(&spec.hidden);
     let root = lay_root(dir, spec, &hidden, &given.bindings)?;
@@ -102,7 +102,7 @@ pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<()
     for mount in sealed {
         raw::set_read_only(mount, false).map_err(|e| KernelError::errno("seal a directory", e as i32))?;
     }
-    enter(&root)
+    Ok(root)
 }
 
 /// What shall not show, by the host's own names. What does not exist needs no hiding.
@@ -255,7 +255,7 @@ fn make(parent: impl AsFd, name: &Path, is_dir: bool) -> io::Result<OwnedFd> {
 }
 
 /// Makes the new root the root, and lets the host's go.
-fn enter(root: &Path) -> Result<()> {
+pub(super) fn enter(root: &Path) -> Result<()> {
     call("enter the root", rustix::process::chdir(root))?;
     // The old root ends up on top of the new one, from where it is taken off.
     call("change the root", rustix::process::pivot_root(".", "."))?;

@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{XattrFlags, setxattr};
@@ -13,6 +13,7 @@ use super::bindings::Detached;
 /// Directories that get a filesystem of their own in every container.
 const FIXED: [&str; 5] = ["/proc", "/sys", "/dev", "/tmp", "/run"];
 
+const PERMISSIONS: u32 = 0o7777;
 const DIR_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 /// Nothing can be read from a mask.
@@ -75,17 +76,16 @@ fn make_dir(skeleton: &Path, path: &Path) -> io::Result<PathBuf> {
     for name in path.components().filter(|c| matches!(c, Component::Normal(_))) {
         here.push(name);
         host.push(name);
-        match fs::create_dir(&here) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) => return Err(error),
+        if here.symlink_metadata().is_ok() {
+            continue;
         }
-        match fs::metadata(&host) {
-            Ok(host) if host.is_dir() => {
-                chown(&here, Some(host.uid()), Some(host.gid()))?;
-                fs::set_permissions(&here, host.permissions())?;
-            }
-            _ => fs::set_permissions(&here, Permissions::from_mode(DIR_MODE))?,
+        let like = fs::metadata(&host).ok().filter(fs::Metadata::is_dir);
+        let mode = like.as_ref().map_or(DIR_MODE, |host| host.mode() & PERMISSIONS);
+        // No bit is masked: the umask is empty while a root is built.
+        fs::DirBuilder::new().mode(mode).create(&here)?;
+        if let Some(host) = like.filter(|host| (host.uid(), host.gid()) != (0, 0)) {
+            chown(&here, Some(host.uid()), Some(host.gid()))?;
+            fs::set_permissions(&here, Permissions::from_mode(mode))?;
         }
     }
     Ok(here)

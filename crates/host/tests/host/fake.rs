@@ -198,9 +198,19 @@ async fn containers_run_until_ended() {
     fake.exit("uid/main/1", 3);
     fake.exit("uid/main/1", 4);
     assert_eq!(containers.wait("uid/main/1").await.unwrap().code, 3);
+    containers.start(&container("uid/main/4", at("pod-a"))).await.unwrap();
+    fake.exit_for_memory("uid/main/4");
+    let Some(State::Exited { exit, .. }) = containers.state("uid/main/4").await.unwrap() else {
+        panic!("it runs")
+    };
+    assert_eq!((exit.code, exit.oom_killed), (137, true));
+    let mut unknown = container("uid/main/3", at("pod-a"));
+    unknown.security.capabilities.insert("NONE".into());
+    let State::Exited { exit, .. } = containers.start(&unknown).await.unwrap() else { panic!("it runs") };
+    assert!(exit.error.unwrap().starts_with("capability `NONE`"));
     let missing = containers.start(&container("uid/main/2", at("nowhere"))).await.unwrap();
     assert!(matches!(missing, State::Exited { exit, .. } if exit.code == 128 && exit.error.is_some()));
-    assert_eq!(fake.containers().len(), 2);
+    assert_eq!(fake.containers().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@
 //! # Crash safety
 //!
 //! A group is made after the record of its container and removed before it, so that a group without a record does not
-//! exist, whoever dies in between. A start that finds the group of an earlier try replaces it, or uses it again while the
+//! exist, whichever process dies in between. A start that finds the group of an earlier try replaces it, or uses it again while the
 //! last process of that try is still ending.
 
 mod device_program;
@@ -21,6 +21,7 @@ mod v2;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -131,7 +132,7 @@ pub(super) struct Entrances(Vec<File>);
 impl Entrances {
     /// Enters, for good: by then nothing is left with which to leave.
     pub fn enter(self) -> Result<(), String> {
-        // Zero is whoever writes it. Nothing else is meant, so no other thread of this machine has to stand still.
+        // Zero stands for the thread that writes it.
         let enter = |mut file: File| file.write_all(b"0");
         self.0.into_iter().try_for_each(enter).map_err(|e| text("enter the control groups", &e))
     }
@@ -248,8 +249,9 @@ fn make_parent(group: &Path) -> io::Result<()> {
     group.parent().map_or(Ok(()), make_dir)
 }
 
+/// Other users may look, whatever the umask is.
 fn make_dir(dir: &Path) -> io::Result<()> {
-    match fs::create_dir(dir) {
+    match fs::DirBuilder::new().mode(0o755).create(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }

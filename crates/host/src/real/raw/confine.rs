@@ -34,7 +34,7 @@ pub(in crate::real) fn install_filter(filter: &[libc::sock_filter]) -> io::Resul
     Ok(Errno::result(result).map(drop)?)
 }
 
-/// Gives this thread, and what it starts, an empty keyring in place of that of whoever started it.
+/// Gives this thread, and what it starts, an empty keyring in place of the one that it was started with.
 pub(in crate::real) fn new_session_keyring() -> io::Result<()> {
     // SAFETY: the call takes a number and a null pointer.
     let result = unsafe {

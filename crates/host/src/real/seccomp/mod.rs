@@ -2,15 +2,15 @@
 //!
 //! # Loop devices
 //!
-//! A pod with a raw block volume holds the real `/dev/loopN`. Whoever can call `LOOP_CLR_FD` on it frees the number, and
-//! reads and writes the volume that gets it next. So every process of a container is refused the ioctls of the loop
+//! A pod with a raw block volume holds the real `/dev/loopN`. A pod that can call `LOOP_CLR_FD` on it frees the number,
+//! and then reads and writes the volume that gets it next. So every process of a container is refused the ioctls of the loop
 //! driver and of `/dev/loop-control`, and the few of block devices whose effect stays when the number goes on:
 //! whatever its profile, capabilities or ABI, and whether it is the program, was started beside it with `exec`, or is
-//! process 1, which a program with SYS_PTRACE could otherwise lend its hands to.
+//! process 1, which a program with SYS_PTRACE could otherwise make the call from.
 //!
 //! There is no way around ioctl(2): the driver's files in sysfs are read-only, io_uring cannot make ioctls (its commands
 //! for block devices only discard), and a descriptor that is passed over a socket to another pod meets the same filter
-//! there. A process of the machine itself that takes descriptors from strangers and calls loop ioctls on them would be
+//! there. A process of the machine itself that takes descriptors from any other and calls loop ioctls on them would be
 //! one; none is known. The device allow-list (`cgroups`) keeps a container from opening any other loop device, and
 //! `/dev/loop-control`.
 //!
