@@ -10,11 +10,20 @@ use crate::admission::{AdmissionRequest, Lister};
 use crate::auth::Access;
 use crate::custom::Definitions;
 use crate::discovery::Documents;
+use crate::json::size_within;
+use crate::metadata;
 use crate::metrics::Metrics;
 use crate::proxy::NodeProxy;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
-use crate::store::{Change, Gone, Page, Store, Stored, Write, WriteError};
+use crate::store::{Change, Gone, Page, Store, Stored, Trouble, Write, WriteError};
+
+/// The largest object that is stored, as JSON: what fits into one request. Upstream's store takes half of it, but in
+/// protobuf, which is shorter.
+pub const OBJECT_MAX: usize = 3 << 20;
+
+/// How much a deletion may add to an object that is larger already: when, how long it may take, by which manager.
+const DELETION_NOTES: usize = 4 << 10;
 
 /// The store, the kinds and the two doors to the outside that verbs need.
 pub struct Core {
@@ -101,10 +110,29 @@ impl Core {
     /// Writes an object in a kind's form; the answer is in the kind's form, too.
     pub async fn write(&self, kind: &dyn Kind, mut write: Write) -> Result<Arc<Stored>, WriteError> {
         write.change = match write.change {
-            Change::Put(object) => Change::Put(kind.to_stored(object)),
+            Change::Put(object) => {
+                let object = kind.to_stored(object);
+                self.check_size(&write.resource, &write.key, &object)?;
+                Change::Put(object)
+            }
             Change::Delete => Change::Delete,
         };
         self.store.write(write).await.map(|stored| seen(kind, &stored))
+    }
+
+    /// Refuses what is too large, unless it was so before: then it may shrink, and what deletes it may still be noted.
+    fn check_size(&self, table: &str, key: &ObjectKey, object: &Value) -> Result<(), Trouble> {
+        if size_within(object, OBJECT_MAX).is_some() {
+            return Ok(());
+        }
+        let before = self.store.get(table, key).map_or(0, |old| old.json.len());
+        let noted = if metadata::deleting(object) { DELETION_NOTES } else { 0 };
+        match size_within(object, before + noted) {
+            Some(_) => Ok(()),
+            None => Err(Trouble::TooLarge(format!(
+                "Request entity too large: limit is {OBJECT_MAX}, which the object exceeds as it would be stored"
+            ))),
+        }
     }
 
     /// Whether an object that a kind sees unchanged would be stored differently today: by an older version of

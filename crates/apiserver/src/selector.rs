@@ -8,6 +8,8 @@ use crate::registry::Kind;
 use crate::status::Status;
 use crate::store::Stored;
 
+pub use field::of_name;
+
 /// What a client wants to see.
 #[derive(Debug, Default)]
 pub struct Selector {

@@ -30,6 +30,7 @@ use crate::output;
 use crate::protobuf;
 use crate::proxy::{self, Connection, NodeProxy};
 use crate::registry::{Kind, Registry};
+use crate::selector;
 use crate::status::Status;
 use crate::store::Store;
 use crate::verbs::{self, Call, Reply};
@@ -279,12 +280,15 @@ fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
 
 /// `GET …/watch/…/<name>` is the older spelling of `GET …/?watch=true&fieldSelector=metadata.name=<name>`.
 fn legacy_watch(mut resource: ResourcePath, query: &str) -> (ResourcePath, Query) {
-    if !resource.watch {
-        return (resource, Query::parse(query));
+    let mut query = Query::parse(query);
+    if resource.watch {
+        // In front of what the client asks for, so that the path decides.
+        if let Some(name) = resource.name.take() {
+            query.put_first("fieldSelector", selector::of_name(&name));
+        }
+        query.put_first("watch", "true".into());
     }
-    let named = resource.name.take().map(|name| format!("&fieldSelector=metadata.name={name}"));
-    let query = format!("watch=true{}&{query}", named.unwrap_or_default());
-    (resource, Query::parse(&query))
+    (resource, query)
 }
 
 /// `POST …/bindings` is the older spelling of `POST …/pods/<name>/binding`.

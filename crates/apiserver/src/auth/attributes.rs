@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::user::User;
-use crate::http::path::{OF_NAMESPACES, plain};
+use crate::http::path::{Divided, plain};
 use crate::http::query::{Query, decoded};
 use crate::status::{Resource, Status};
 
@@ -35,33 +35,16 @@ pub struct ResourceAttributes {
     pub fields: Vec<(String, String)>,
 }
 
-/// Before the resource in a path, from the days when watches had paths of their own.
-const VERBS_IN_PATHS: [&str; 2] = ["proxy", "watch"];
-
 impl Attributes {
     /// Reads a path as upstream's authorizers do, whether or not anything is served there.
     pub fn of(method: &Method, path: &str, query: &str) -> Self {
         let whole = plain(path);
         let all: Vec<&str> = whole.split('/').collect();
-        let (group, version, rest) = match all[..] {
-            ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),
-            ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest),
-            _ => {
-                let verb = method.as_str().to_ascii_lowercase();
-                return Self::Path { verb, path: decoded(path) };
-            }
+        let Some(Divided { group, version, verb, namespace, rest, .. }) = Divided::of(&all) else {
+            let verb = method.as_str().to_ascii_lowercase();
+            return Self::Path { verb, path: decoded(path) };
         };
-        let (verb, rest) = match rest {
-            [verb, inside @ ..] if VERBS_IN_PATHS.contains(verb) && !inside.is_empty() => (*verb, inside),
-            _ => (verb_of(method), rest),
-        };
-        let (namespace, rest) = match rest {
-            ["namespaces", namespace, inside @ ..] => match inside.first() {
-                Some(sub) if !OF_NAMESPACES.contains(sub) => (*namespace, inside),
-                _ => (*namespace, rest),
-            },
-            _ => ("", rest),
-        };
+        let verb = verb.unwrap_or_else(|| verb_of(method));
         let part = |at: usize| rest.get(at).copied().unwrap_or_default().to_owned();
         let attributes = ResourceAttributes {
             verb: verb.into(),

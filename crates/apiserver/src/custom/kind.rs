@@ -15,6 +15,7 @@ use super::prune::{fill_defaults, prune, prune_nulls};
 use super::rules::Rules;
 use super::schema::Schema;
 use super::{deprecation, embedded, lists, object_meta, scale, validate, warnings};
+use crate::core::OBJECT_MAX;
 use crate::field::{Invalid, Reason};
 use crate::kinds::DeleteReply;
 use crate::metadata;
@@ -231,8 +232,8 @@ impl Kind for CustomKind {
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
         let mut object = input.clone();
         let unknown = self.coerce(&mut object, &self.schema)?;
-        fill_defaults(&mut object, &self.schema);
-        Ok(Decoded { object, unknown })
+        let oversized = !fill_defaults(&mut object, &self.schema, OBJECT_MAX);
+        Ok(Decoded { object, unknown, oversized })
     }
 
     fn warnings(&self, new: &Value, old: Option<(&Value, Part)>) -> Vec<String> {
@@ -306,7 +307,11 @@ impl Kind for CustomKind {
         if let Some(schema) = self.schemas.get(version).cloned() {
             // What cannot be read stays as it is: nothing is lost by being looked at.
             let _ = self.coerce(&mut stored, &schema);
-            fill_defaults(&mut stored, &schema);
+            if !fill_defaults(&mut stored, &schema, OBJECT_MAX) {
+                let (table, name) = (&self.info.table, metadata::name(&stored));
+                let namespace = metadata::text(&stored, "namespace");
+                tracing::warn!(%table, namespace, name, "defaults left out of a stored object: with all of them it would be larger than {OBJECT_MAX} bytes; make the defaults of its definition smaller");
+            }
         }
         if stored["apiVersion"] != *self.info.api_version {
             stored["apiVersion"] = self.info.api_version.as_ref().into();

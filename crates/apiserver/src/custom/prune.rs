@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::schema::{META_FIELDS, Schema};
+use crate::json::size_within;
 
 /// Drops unknown fields of an object and lists their paths, sorted. What the server knows of every object stays.
 pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
@@ -145,41 +146,72 @@ pub fn prune_nulls(value: &mut Value, schema: Option<&Schema>) {
     }
 }
 
-/// Puts defaults where nothing is, or where a null is not allowed.
-pub fn fill_defaults(value: &mut Value, schema: &Schema) {
-    match value {
-        Value::Object(fields) => {
-            for (name, property) in &schema.properties {
-                let Some(default) = &property.default else { continue };
-                let missing = match fields.get(name) {
-                    None => true,
-                    Some(value) => value.is_null() && !property.nullable,
-                };
-                if missing {
-                    fields.insert(name.clone(), default.clone());
-                }
-            }
-            for (key, value) in fields {
-                if let Some(below) = schema.member(key) {
-                    replace_null(value, below);
-                    fill_defaults(value, below);
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(below) = schema.items() else { return };
-            for item in items {
-                replace_null(item, below);
-                fill_defaults(item, below);
-            }
-        }
-        _ => {}
-    }
+/// Puts defaults where nothing is, or where a null is not allowed. Fills in at most `max` bytes of JSON, because a list
+/// of empty objects can be small and its defaults can be huge; `false` if that was not enough.
+#[must_use]
+pub fn fill_defaults(value: &mut Value, schema: &Schema, max: usize) -> bool {
+    let mut filling = Filling { left: Some(max) };
+    filling.walk(value, schema);
+    filling.left.is_some()
 }
 
-fn replace_null(value: &mut Value, schema: &Schema) {
-    if let (Value::Null, false, Some(default)) = (&value, schema.nullable, &schema.default) {
-        *value = default.clone();
+struct Filling {
+    /// How many bytes may still be added; `None` once more were wanted.
+    left: Option<usize>,
+}
+
+impl Filling {
+    fn walk(&mut self, value: &mut Value, schema: &Schema) {
+        match value {
+            Value::Object(fields) => {
+                self.add_missing(fields, schema);
+                for (key, value) in fields {
+                    if let Some(below) = schema.member(key).filter(|_| self.left.is_some()) {
+                        self.replace_null(value, below);
+                        self.walk(value, below);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(below) = schema.items() else { return };
+                for item in items {
+                    if self.left.is_none() {
+                        return;
+                    }
+                    self.replace_null(item, below);
+                    self.walk(item, below);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_missing(&mut self, fields: &mut Map<String, Value>, schema: &Schema) {
+        for (name, property) in &schema.properties {
+            let Some(default) = &property.default else { continue };
+            let missing = match fields.get(name) {
+                None => true,
+                Some(value) => value.is_null() && !property.nullable,
+            };
+            if missing && self.takes(name.len(), default) {
+                fields.insert(name.clone(), default.clone());
+            }
+        }
+    }
+
+    fn replace_null(&mut self, value: &mut Value, schema: &Schema) {
+        if let (Value::Null, false, Some(default)) = (&value, schema.nullable, &schema.default)
+            && self.takes(0, default)
+        {
+            *value = default.clone();
+        }
+    }
+
+    /// Counts a default under a name of this length, if there is room for it.
+    fn takes(&mut self, name: usize, default: &Value) -> bool {
+        let after_name = self.left.and_then(|left| left.checked_sub(name));
+        self.left = after_name.and_then(|left| Some(left - size_within(default, left)?));
+        self.left.is_some()
     }
 }
 

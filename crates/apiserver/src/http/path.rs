@@ -36,12 +36,54 @@ pub enum Path {
 }
 
 /// Subresources of a namespace; any other third segment is a resource inside it.
-pub const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 /// A path as it is divided into its parts: decoded first, because a slash is one however it is spelled. Whoever asks
 /// what a path means has to begin here: one who may read `/api/*` must not get at `/api%2Fv1/secrets`.
 pub fn plain(path: &str) -> String {
     decoded(path).trim_matches('/').to_owned()
+}
+
+/// A path below a group and version, divided as upstream's gate does. Gate and dispatcher both begin with this, so that
+/// what is let pass is what is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divided<'a> {
+    /// Empty for the core group.
+    pub group: &'a str,
+    pub version: &'a str,
+    /// Before the resource: from the days when watches had paths of their own.
+    pub verb: Option<&'a str>,
+    /// Also for a namespace itself; empty if there is none.
+    pub namespace: &'a str,
+    /// Whether it is about something in that namespace, not about the namespace itself.
+    pub inside: bool,
+    /// The resource, a name, a subresource and what follows.
+    pub rest: &'a [&'a str],
+}
+
+const VERBS: [&str; 2] = ["proxy", "watch"];
+
+impl<'a> Divided<'a> {
+    /// `None` for what is no resource. `all` are the segments of a [`plain`] path.
+    pub fn of(all: &'a [&'a str]) -> Option<Self> {
+        let (group, version, rest) = match all {
+            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            _ => return None,
+        };
+        let (verb, rest) = match rest {
+            [verb, inside @ ..] if VERBS.contains(verb) && !inside.is_empty() => (Some(*verb), inside),
+            _ => (None, rest),
+        };
+        let (namespace, inside, rest) = match rest {
+            ["namespaces", namespace, below @ ..] => match below.first() {
+                Some(sub) if !OF_NAMESPACES.contains(sub) => (*namespace, true, below),
+                _ => (*namespace, false, rest),
+            },
+            _ => ("", false, rest),
+        };
+        Some(Self { group, version, verb, namespace, inside, rest })
+    }
 }
 
 pub fn parse(path: &str) -> Path {
@@ -57,28 +99,17 @@ pub fn parse(path: &str) -> Path {
         ["apis", group] => Path::Group(group.into()),
         ["api", version] => Path::Resources { group: String::new(), version: version.into() },
         ["apis", group, version] => Path::Resources { group: group.into(), version: version.into() },
-        ["api", version, ref rest @ ..] => resource("", version, rest).map_or_else(other, Path::Resource),
-        ["apis", group, version, ref rest @ ..] => {
-            resource(group, version, rest).map_or_else(other, Path::Resource)
-        }
-        _ => other(),
+        _ => Divided::of(&all).and_then(resource).map_or_else(other, Path::Resource),
     }
 }
 
-fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
-    let (watch, rest) = match rest {
-        ["watch", watched @ ..] if !watched.is_empty() => (true, watched),
-        // The gate takes this for a verb. Nothing is served there.
-        ["proxy", _, ..] => return None,
-        _ => (false, rest),
-    };
-    let (namespace, rest) = match rest {
-        // Upstream reads an empty namespace as all of them.
-        ["namespaces", "", inside @ ..] if !inside.is_empty() => (None, inside),
-        ["namespaces", _] => (None, rest),
-        ["namespaces", _, sub, ..] if OF_NAMESPACES.contains(sub) => (None, rest),
-        ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
-        _ => (None, rest),
+fn resource(divided: Divided<'_>) -> Option<ResourcePath> {
+    let Divided { group, version, verb, namespace, inside, rest } = divided;
+    // The gate takes the other one for a verb, too. Nothing is served there.
+    let watch = match verb {
+        None => false,
+        Some("watch") => true,
+        Some(_) => return None,
     };
     let (plural, name, subresource) = match *rest {
         [plural] => (plural, None, None),
@@ -89,6 +120,8 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
     if plural.is_empty() {
         return None;
     }
+    // Upstream reads an empty namespace as all of them.
+    let namespace = Some(namespace).filter(|namespace| inside && !namespace.is_empty());
     let owned = |text: Option<&str>| text.map(str::to_owned);
     Some(ResourcePath {
         group: group.into(),
@@ -134,6 +167,9 @@ mod tests {
             ("/api/v1/persistentvolumes/b%20c", r("", None, "persistentvolumes/b c")),
             ("/apis/storage.k8s.io/v1/storageclasses", r("storage.k8s.io", None, "storageclasses")),
             ("/api/v1/namespaces//pods", r("", None, "pods")),
+            ("/api/v1/namespaces//status", r("", None, "namespaces//status")),
+            ("/api/v1/namespaces/a/namespaces", r("", Some("a"), "namespaces")),
+            ("/api/v1/namespaces/a/namespaces/a", r("", Some("a"), "namespaces/a")),
             ("/api/v1/pods/", r("", None, "pods")),
             ("//api/v1/pods", Path::Other("//api/v1/pods".into())),
             ("/api/v1/watch", r("", None, "watch")),

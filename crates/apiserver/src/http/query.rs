@@ -18,6 +18,11 @@ impl Query {
         Self { pairs: pairs.collect() }
     }
 
+    /// A parameter that counts before any other of its name. The value is decoded already.
+    pub fn put_first(&mut self, name: &str, value: String) {
+        self.pairs.insert(0, (name.to_owned(), value));
+    }
+
     /// The first value of a parameter; empty if it is absent.
     pub fn get(&self, name: &str) -> &str {
         self.pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)

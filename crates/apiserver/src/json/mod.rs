@@ -1,5 +1,6 @@
 //! JSON bodies as Go's decoder reads them: fields that stand twice are told, and what is no JSON is said in its words.
 
+mod size;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -8,6 +9,7 @@ mod walk;
 use serde_json::Value;
 
 use crate::golang::quoted;
+pub use size::size_within;
 use walk::Walk;
 
 /// As deep as a body may be nested: what the JSON reader takes.

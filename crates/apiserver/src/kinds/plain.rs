@@ -151,7 +151,7 @@ impl Kind for Plain {
     fn decode(&self, input: &Value) -> Result<Decoded, String> {
         let Accepted { mut object, unknown } = Schema::get().accept(self.shape()?, input)?;
         (self.row.defaults)(&mut object);
-        Ok(Decoded { object, unknown })
+        Ok(Decoded { object, unknown, oversized: false })
     }
 
     fn prepare_create(&self, mut object: Value, _now: Timestamp) -> Result<Prepared, String> {

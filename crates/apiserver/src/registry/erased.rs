@@ -24,6 +24,8 @@ pub struct Decoded {
     pub object: Value,
     /// Paths of fields that were dropped.
     pub unknown: Vec<String>,
+    /// Its defaults would make it larger than any object may be, and were not all filled in.
+    pub oversized: bool,
 }
 
 /// An object ready to be stored, if there are no errors.
@@ -219,7 +221,7 @@ impl<R: Rules> Kind for Erased<R> {
         let Accepted { object, unknown } = Schema::get().accept(self.shape()?, input)?;
         let mut object: R::Object = typed(&object)?;
         R::default_fields(&mut object);
-        Ok(Decoded { object: Self::encode(&object)?, unknown })
+        Ok(Decoded { object: Self::encode(&object)?, unknown, oversized: false })
     }
 
     fn prepare_create(&self, object: Value, now: Timestamp) -> Result<Prepared, String> {

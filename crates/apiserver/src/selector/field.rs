@@ -31,6 +31,12 @@ impl Requirement {
     }
 }
 
+/// The selector of one name, whatever letters it has.
+pub fn of_name(name: &str) -> String {
+    let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+    format!("{NAME}={escaped}")
+}
+
 pub fn parse(text: &str, kind: &dyn Kind) -> Result<Vec<Requirement>, Status> {
     let wanted = requirements(text).map_err(Status::bad_request)?;
     let own = &kind.info().field_labels;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::options::{FieldValidation, field_validation};
 use super::{Call, ownership};
+use crate::core::OBJECT_MAX;
 use crate::custom::type_meta;
 use crate::field::Invalid;
 use crate::golang::json_type;
@@ -166,6 +167,11 @@ fn finish(
     // The rules of a kind do not look at it, so it goes beside unless there is something to say of it.
     let record = ownership::detach_whole(&mut value);
     let decoded = call.kind.decode(&value).map_err(|why| refused(call, &value, source, why))?;
+    if decoded.oversized {
+        return Err(Status::too_large(&format!(
+            "limit is {OBJECT_MAX}, which the object exceeds with the defaults of its schema"
+        )));
+    }
     let notes = noted(&decoded.unknown);
     let mut warnings = match field_validation(&call.query).unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Vec::new(),

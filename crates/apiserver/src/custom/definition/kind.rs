@@ -60,7 +60,7 @@ impl Kind for DefinitionKind {
         let mut unknown = Vec::new();
         let mut object = go_type::read(input, &DEFINITION, &mut unknown)?;
         fill(&mut object);
-        Ok(Decoded { object, unknown })
+        Ok(Decoded { object, unknown, oversized: false })
     }
 
     fn warnings(&self, new: &Value, old: Option<(&Value, Part)>) -> Vec<String> {

@@ -88,7 +88,7 @@ fn nulls_and_defaults() {
     for (object, want) in table {
         let mut filled = object.clone();
         prune_nulls(&mut filled, Some(&schema()));
-        fill_defaults(&mut filled, &schema());
+        assert!(fill_defaults(&mut filled, &schema(), 1000));
         assert_eq!(filled, want, "{object}");
     }
 }

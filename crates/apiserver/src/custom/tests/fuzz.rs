@@ -99,11 +99,11 @@ proptest! {
         let mut once = object;
         prune(&mut once, &schema);
         prune_nulls(&mut once, Some(&schema));
-        fill_defaults(&mut once, &schema);
+        prop_assert!(fill_defaults(&mut once, &schema, usize::MAX));
         let mut twice = once.clone();
         prop_assert_eq!(prune(&mut twice, &schema), Vec::<String>::new());
         prune_nulls(&mut twice, Some(&schema));
-        fill_defaults(&mut twice, &schema);
+        prop_assert!(fill_defaults(&mut twice, &schema, usize::MAX));
         prop_assert_eq!(twice, once);
     }
 

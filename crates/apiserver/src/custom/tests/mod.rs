@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod life;
+mod size;
 mod versions;
 
 use serde_json::{Value, json};

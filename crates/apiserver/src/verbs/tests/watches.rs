@@ -187,3 +187,20 @@ async fn a_table_shows_its_columns_once() {
     assert_eq!(second["object"]["rows"][0]["cells"], json!(["b"]));
     assert_eq!(second["object"]["rows"][0]["object"]["metadata"]["name"], "b");
 }
+
+/// What stands in the path is decoded once: the object that the gate was asked about is the one that is watched.
+#[tokio::test]
+async fn the_name_in_a_watch_path_is_decoded_once() {
+    let server = server().await;
+    post(&server, CONFIGMAPS, &configmap("ab")).await.ok();
+    post(&server, CONFIGMAPS, &configmap("c")).await.ok();
+    for name in ["a%2562", "x%2Cmetadata.name%3Dab", "c%2526fieldSelector%253D", "c%26watch=false"] {
+        let path = format!("/api/v1/watch/namespaces/default/configmaps/{name}?timeoutSeconds=1");
+        let mut watching = watch(&server, &path, "*/*").await;
+        assert_eq!(watching.next().await, None, "{name}");
+    }
+    let path =
+        "/api/v1/watch/namespaces/default/configmaps/a%62?timeoutSeconds=1&fieldSelector=metadata.name%3Dc";
+    let mut watching = watch(&server, path, "*/*").await;
+    assert_eq!(watching.brief().await, brief("ADDED", "ab"));
+}
