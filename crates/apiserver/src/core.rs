@@ -11,8 +11,10 @@ use crate::auth::Access;
 use crate::custom::Definitions;
 use crate::discovery::Documents;
 use crate::json::size_within;
+use crate::limits::{LimitSettings, Limits};
 use crate::metadata;
 use crate::metrics::Metrics;
+use crate::output::SharedFrames;
 use crate::proxy::NodeProxy;
 use crate::registry::{Kind, Registry, seen};
 use crate::status::{Resource, Status};
@@ -37,6 +39,8 @@ pub struct Core {
     pub openapi: Documents,
     pub definitions: Definitions,
     pub metrics: Arc<Metrics>,
+    pub shared_frames: Arc<SharedFrames>,
+    pub limits: Limits,
     node_proxy: OnceLock<NodeProxy>,
 }
 
@@ -45,10 +49,12 @@ impl Core {
         store: Store,
         registry: Registry,
         access: Access,
+        limits: LimitSettings,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
         let metrics = Arc::new(Metrics::new(clock.now()));
+        let limits = Limits::new(limits, metrics.clone());
         let counted = metrics.clone();
         store.observe_writes(move |operation, resource, took, ok| {
             counted.wrote(operation, resource, took, ok);
@@ -62,6 +68,8 @@ impl Core {
             random,
             openapi: Documents::default(),
             metrics,
+            shared_frames: Arc::default(),
+            limits,
             node_proxy: OnceLock::new(),
         }
     }

@@ -12,11 +12,13 @@ use http::request::Parts;
 use http::{HeaderMap, Response};
 use tokio::time::Instant;
 
+use crate::auth::User;
 use crate::core::Core;
 use crate::http::body::{Body, full};
 use crate::http::path::{self, Path};
 use crate::http::query::Query;
 use crate::http::{duration, gzip, indent};
+use crate::limits::{Request, Seat};
 use crate::metrics::{InFlight, Labels, Outcome, Seen};
 use crate::server::Peer;
 use crate::status::Status;
@@ -32,6 +34,10 @@ const COMPRESS_MIN: usize = 128 << 10;
 /// Programs that people look at the output of.
 const BROWSERS: [&str; 3] = ["curl/", "Wget/", "Mozilla/"];
 
+mod held;
+
+pub use held::{Abort, Held};
+
 /// One request on its way.
 pub struct Exchange {
     core: Arc<Core>,
@@ -43,6 +49,7 @@ pub struct Exchange {
     timeout: Result<Duration, Status>,
     compress: bool,
     indent: bool,
+    request: Request,
     _in_flight: Option<InFlight>,
 }
 
@@ -68,21 +75,27 @@ impl Exchange {
             timeout: timeout(&query),
             compress: matches!(seen.path, Path::Resource(_)) && is_worth_it(head),
             indent: is_for_people(&head.headers, &query, seen.path),
+            request: Request::of(&head.method, seen.path, &query),
             _in_flight: (!streams).then(|| core.metrics.enter(&head.method)),
             labels,
         }
     }
 
     /// Ends a request that takes too long, as if its client had gone: what it has written stays written.
-    pub async fn in_time(
-        &self,
-        answer: impl Future<Output = Result<Response<Body>, Status>>,
-    ) -> Result<Response<Body>, Status> {
+    pub async fn in_time<T>(&self, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         if !self.outside {
             return answer.await;
         }
         let limit = self.timeout.clone()?;
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(Status::timed_out()))
+    }
+
+    /// Waits for the right to be served. Callers in this process need none.
+    pub async fn enter(&self, user: &User) -> Result<Option<Seat>, Status> {
+        match self.outside {
+            true => self.core.limits.enter(user, self.request).await,
+            false => Ok(None),
+        }
     }
 
     /// Under which client and audit log find it again.
@@ -91,10 +104,13 @@ impl Exchange {
     }
 
     /// What all answers have in common.
-    pub fn finish(self, response: Response<Body>) -> Response<Body> {
+    pub fn finish(self, response: Response<Body>, held: Held) -> Response<Body> {
         // Counted as it is made: clients that take it compressed do not change its size.
         let size = response.body().size();
         let mut response = if self.outside { self.dress(response) } else { response };
+        if self.outside {
+            held.until_sent(response.body_mut());
+        }
         let (code, took) = (response.status(), self.started.elapsed());
         let Some(labels) = self.labels else { return response };
         if response.body().is_stream() {

@@ -22,6 +22,7 @@ mod http;
 mod json;
 pub mod kinds;
 pub mod kubeconfig;
+pub mod limits;
 mod metadata;
 mod metrics;
 mod output;

@@ -19,12 +19,13 @@ use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::custom::{self, Writing};
 use crate::discovery;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Held};
 use crate::http::accept::{self, MediaType, Offer, Wanted};
 use crate::http::body::{self, Body};
 use crate::http::path::{self, Path, ResourcePath};
 use crate::http::query::Query;
 use crate::kinds::priorityclass::system_classes;
+use crate::limits::{Limits, Seat};
 use crate::metadata;
 use crate::output;
 use crate::protobuf;
@@ -68,8 +69,9 @@ impl Server {
         random: Arc<dyn Random>,
         settings: Settings,
     ) -> Self {
+        let limits = settings.limits.clone();
         let access = Access::new(settings, &store);
-        Self { core: Arc::new(Core::new(store, registry, access, clock, random)) }
+        Self { core: Arc::new(Core::new(store, registry, access, limits, clock, random)) }
     }
 
     /// Creates what every cluster starts with, unless it is there, and ends what a crash interrupted.
@@ -125,6 +127,15 @@ impl Server {
         extension::publish(&self.core, pem).await
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.core.limits
+    }
+
+    /// Counts a connection that is closed because there are too many; says whether that is worth a line in the log.
+    pub(crate) fn refused_connection(&self) -> bool {
+        self.core.metrics.refused_connection()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.core.clock.now()
     }
@@ -146,6 +157,7 @@ impl Server {
     {
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&self.core, &head);
+        let mut held = Held::of(&head);
         let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
         let (wanted, wanted_of_errors) = (accept::wanted(accepted), accept::wanted_of_errors(accepted));
         let access = &self.core.access;
@@ -155,7 +167,13 @@ impl Server {
             audited.received(admitted.as_ref()).await;
         }
         let answer = match admitted {
-            Ok(admitted) => exchange.in_time(self.answer(head, body, admitted.user)).await,
+            Ok(admitted) => {
+                let served = async {
+                    held.seat = exchange.enter(&admitted.user).await?.map(Arc::new);
+                    self.answer(head, body, admitted.user, held.seat.clone()).await
+                };
+                exchange.in_time(served).await
+            }
             Err(refused) => Err(refused.status),
         };
         let failure = answer.as_ref().err().cloned();
@@ -164,14 +182,20 @@ impl Server {
             Ok(response) => response,
             Err(status) => output::status(&status, wanted_of_errors),
         };
-        let response = exchange.finish(response);
+        let response = exchange.finish(response, held);
         match audited {
             None => response,
             Some(audited) => audited.answered(response, failure.as_ref()).await,
         }
     }
 
-    async fn answer<B>(&self, mut head: Parts, body: B, user: Arc<User>) -> Result<Response<Body>, Status>
+    async fn answer<B>(
+        &self,
+        mut head: Parts,
+        body: B,
+        user: Arc<User>,
+        seat: Option<Arc<Seat>>,
+    ) -> Result<Response<Body>, Status>
     where
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -223,7 +247,7 @@ impl Server {
             closing,
         };
         if proxy::applies(&call) {
-            let connection = Connection { headers: &head.headers, upgrade };
+            let connection = Connection { headers: &head.headers, upgrade, seat };
             return proxy::run(&self.core, &head.method, &call, connection).await;
         }
         let accepted = header(&head.headers, ACCEPT).unwrap_or_default();

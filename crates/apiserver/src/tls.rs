@@ -26,6 +26,7 @@ use tower::ServiceExt;
 
 use crate::auth::{Identity, holder};
 use crate::certs::{Authority, Credentials};
+use crate::exchange::Abort;
 use crate::server::{Peer, Server};
 
 /// A client that does not finish its handshake in this time is dropped.
@@ -36,8 +37,14 @@ const HEADERS: Duration = Duration::from_secs(32);
 const HEADERS_MAX: usize = 1 << 20;
 /// How long open requests may take once the server goes down.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Clients run many watches over one connection.
-const STREAMS_MAX: u32 = 1000;
+/// What is kept of an answer on its way into a connection: encrypted, and for each stream of HTTP/2 before that. A
+/// client that does not read holds this much.
+const ENCRYPTED_MAX: usize = 16 << 10;
+const STREAM_BUFFER: usize = 16 << 10;
+/// What the kernel keeps of it that was not sent yet.
+const UNSENT_MAX: u32 = 128 << 10;
+/// A peer that takes nothing of what waits for it in this time is gone.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
 /// Finds peers that vanished without a word.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// After a failed accept, usually for want of file descriptors.
@@ -99,9 +106,18 @@ pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdo
         };
         match accepted {
             Ok((stream, address)) => {
+                let Some(seat) = server.limits().connections.take(address.ip()) else {
+                    if server.refused_connection() {
+                        tracing::warn!(%address, "too many connections: closing some at once");
+                    }
+                    continue;
+                };
                 let (acceptor, server, shutdown) = (acceptor.clone(), server.clone(), shutdown.clone());
                 let clients = clients.clone();
-                connections.spawn(connection(stream, address, acceptor, clients, server, shutdown));
+                connections.spawn(async move {
+                    connection(stream, address, acceptor, clients, server, shutdown).await;
+                    drop(seat);
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "accept a connection");
@@ -123,14 +139,12 @@ async fn connection(
     server: Server,
     shutdown: CancellationToken,
 ) {
-    // Small answers must not wait for each other.
-    let _ = stream.set_nodelay(true);
-    // A watch over HTTP/1.1 has nothing else that tells whether somebody is still there.
-    let probes = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
-    if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&probes) {
+    if let Err(error) = configure(&stream) {
         tracing::debug!(%error, "a connection without keep-alives");
     }
-    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+    let handshake =
+        acceptor.accept_with(stream, |connection| connection.set_buffer_limit(Some(ENCRYPTED_MAX)));
+    let stream = match tokio::time::timeout(HANDSHAKE, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
@@ -138,8 +152,15 @@ async fn connection(
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let identity = identity(chain, clients.as_ref(), server.now());
     let peer = Peer { identity, address: Some(address), closing: shutdown.clone() };
+    let streams_max = match server.limits().settings.http2_max_streams_per_connection {
+        0 => None,
+        max => Some(max),
+    };
+    let abort = Abort(CancellationToken::new());
+    let aborted = abort.0.clone();
     let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(abort.clone());
         request
     });
 
@@ -149,7 +170,8 @@ async fn connection(
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(HEADERS_MAX as u32)
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(streams_max)
+        .max_send_buf_size(STREAM_BUFFER)
         .keep_alive_interval(KEEP_ALIVE);
     let connection =
         builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
@@ -157,6 +179,7 @@ async fn connection(
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
+        () = aborted.cancelled() => return,
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -165,6 +188,17 @@ async fn connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
+}
+
+fn configure(stream: &TcpStream) -> std::io::Result<()> {
+    // Small answers must not wait for each other.
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    // A watch over HTTP/1.1 has nothing else that tells whether a client is still there.
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE))?;
+    // With data on its way there are no keep-alives, and the kernel would try for a quarter of an hour.
+    socket.set_tcp_user_timeout(Some(UNREAD_MAX))?;
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)
 }
 
 /// Who a connection belongs to, judged once: only the end of a certificate is looked at again with each request.

@@ -14,6 +14,7 @@ use super::impersonate::impersonated;
 use super::static_tokens::StaticTokens;
 use super::token::{TokenSettings, Tokens};
 use super::user::User;
+use crate::limits::LimitSettings;
 use crate::server::Peer;
 use crate::status::Status;
 use crate::store::Store;
@@ -27,12 +28,21 @@ pub struct Settings {
     /// Without these there are no service-account tokens.
     pub tokens: Option<TokenSettings>,
     pub audit: Option<Audit>,
+    /// How much it does at a time.
+    pub limits: LimitSettings,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let modes = vec![Mode::Node, Mode::Rbac];
-        Self { anonymous: true, modes, static_tokens: StaticTokens::default(), tokens: None, audit: None }
+        Self {
+            anonymous: true,
+            modes,
+            static_tokens: StaticTokens::default(),
+            tokens: None,
+            audit: None,
+            limits: LimitSettings::default(),
+        }
     }
 }
 
@@ -62,7 +72,7 @@ pub struct Refused {
 
 impl Access {
     pub fn new(settings: Settings, store: &Store) -> Self {
-        let Settings { anonymous, modes, static_tokens, tokens, audit } = settings;
+        let Settings { anonymous, modes, static_tokens, tokens, audit, limits: _ } = settings;
         Self {
             authenticator: Authenticator { anonymous, static_tokens },
             authorizer: Authorizer::new(modes, store),

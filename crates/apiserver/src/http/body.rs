@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::Stream;
@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::gzip::Packer;
+use super::pace::Pace;
 use crate::status::Status;
 
 /// Upstream's limit of a request.
@@ -24,6 +25,8 @@ pub struct Body {
     content: Content,
     /// Dropped when the answer is sent, or nobody wants it any more.
     held: Vec<Box<dyn Any + Send>>,
+    /// Of answers to a connection; callers in this process take what they want.
+    pace: Option<Pace>,
 }
 
 enum Content {
@@ -37,16 +40,17 @@ enum Content {
 }
 
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Body { content: Content::Whole(bytes.into()), held: Vec::new() }
+    Body { content: Content::Whole(bytes.into()), held: Vec::new(), pace: None }
 }
 
 pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-    Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new() }
+    Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new(), pace: None }
 }
 
 /// `size` is how many bytes all pieces have together.
 pub fn pieces(size: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
-    Body { content: Content::Pieces { next: Box::new(pieces), left: Some(size) }, held: Vec::new() }
+    let content = Content::Pieces { next: Box::new(pieces), left: Some(size) };
+    Body { content, held: Vec::new(), pace: None }
 }
 
 impl Body {
@@ -77,9 +81,9 @@ impl Body {
         match self.content {
             Content::Pieces { next, .. } => {
                 let content = Content::Whole(next.collect::<Vec<Bytes>>().concat().into());
-                Self { content, held: self.held }
+                Self { content, ..self }
             }
-            content => Self { content, held: self.held },
+            content => Self { content, ..self },
         }
     }
 
@@ -90,7 +94,12 @@ impl Body {
             Content::Pieces { next, .. } => Box::new(Packer::new(next)),
             Content::Stream(_) => return self,
         };
-        Self { content: Content::Pieces { next, left: None }, held: self.held }
+        Self { content: Content::Pieces { next, left: None }, ..self }
+    }
+
+    /// Makes each piece when the connection has sent the one before. `held` is kept until all of them are sent.
+    pub fn paced(&mut self, held: impl Any + Send + Sync) {
+        self.pace = Some(Pace::holding(held));
     }
 
     /// Keeps something until the end of the body.
@@ -107,6 +116,9 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(pace) = &self.pace {
+            ready!(pace.poll_sent(context));
+        }
         let next = match &mut self.content {
             Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes))),
@@ -121,7 +133,11 @@ impl http_body::Body for Body {
         if let Poll::Ready(None) = next {
             self.held.clear();
         }
-        next.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+        let counted = |chunk: Bytes| match &self.pace {
+            Some(pace) => pace.count(chunk),
+            None => chunk,
+        };
+        next.map(|chunk| chunk.map(|chunk| Ok(Frame::data(counted(chunk)))))
     }
 
     fn is_end_stream(&self) -> bool {

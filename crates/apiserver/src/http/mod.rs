@@ -6,6 +6,7 @@ pub mod duration;
 pub mod etag;
 pub mod gzip;
 pub mod indent;
+pub mod pace;
 pub mod path;
 pub mod query;
 pub mod yaml;

@@ -13,6 +13,8 @@ families! {
     DURATIONS = "apiserver_request_duration_seconds" "histogram" "[STABLE] Seconds from the request to its answer.";
     SIZES = "apiserver_response_sizes" "histogram" "[STABLE] Bytes of answers to reads.";
     IN_FLIGHT = "apiserver_current_inflight_requests" "gauge" "[STABLE] Requests that are being answered.";
+    REJECTED = "apiserver_flowcontrol_rejected_requests_total" "counter" "[BETA] Requests refused with 429 by flow schema, priority level and reason.";
+    REJECTED_CONNECTIONS = "bowline_apiserver_rejected_connections_total" "counter" "Connections closed because there were too many.";
     LONG_RUNNING = "apiserver_longrunning_requests" "gauge" "[STABLE] Open watches and other streams.";
     OBJECTS = "apiserver_storage_objects" "gauge" "[STABLE] Stored objects by resource.";
     RESOURCE_OBJECTS = "apiserver_resource_objects" "gauge" "[ALPHA] Stored objects by group and resource.";

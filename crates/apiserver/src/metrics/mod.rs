@@ -8,7 +8,7 @@ mod process;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 pub use labels::{Labels, Seen};
+
+use crate::limits::Refusal;
 
 /// Upper bounds in seconds.
 const DURATIONS: [f64; 23] = [
@@ -37,6 +39,8 @@ pub struct Metrics {
     long_running: Mutex<BTreeMap<Labels, i64>>,
     read_only: AtomicI64,
     mutating: AtomicI64,
+    rejected: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
+    rejected_connections: AtomicU64,
     writes: Mutex<BTreeMap<(&'static str, Arc<str>), Writes>>,
     /// Through which the kernel is asked about this process; nothing is asked without it.
     disk: OnceLock<Arc<dyn Disk>>,
@@ -73,6 +77,8 @@ impl Metrics {
             long_running: Mutex::default(),
             read_only: AtomicI64::new(0),
             mutating: AtomicI64::new(0),
+            rejected: Mutex::default(),
+            rejected_connections: AtomicU64::new(0),
             writes: Mutex::default(),
             disk: OnceLock::new(),
         }
@@ -92,6 +98,20 @@ impl Metrics {
     pub fn enter(self: &Arc<Self>, method: &Method) -> InFlight {
         self.in_flight(method).fetch_add(1, Ordering::Relaxed);
         InFlight { metrics: self.clone(), method: method.clone() }
+    }
+
+    /// A request that was refused because there are too many. Says whether it is worth a line in the log: the first, the
+    /// second, the fourth and so on are.
+    pub fn refused(&self, flow_schema: &'static str, level: &'static str, why: Refusal) -> bool {
+        let mut rejected = locked(&self.rejected);
+        let count = rejected.entry((flow_schema, level, why.word())).or_default();
+        *count += 1;
+        count.is_power_of_two()
+    }
+
+    /// The same for a connection.
+    pub fn refused_connection(&self) -> bool {
+        (self.rejected_connections.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two()
     }
 
     pub fn observe(&self, labels: Labels, outcome: &Outcome) {

@@ -65,6 +65,12 @@ impl Metrics {
             let count = count.load(Ordering::Relaxed);
             text.sample(families::IN_FLIGHT.name, "", &[("request_kind", kind)], None, count);
         }
+        text.family(&families::REJECTED);
+        for ((flow_schema, level, reason), count) in locked(&self.rejected).iter() {
+            let labels = [("flow_schema", *flow_schema), ("priority_level", level), ("reason", reason)];
+            text.sample(families::REJECTED.name, "", &labels, None, count);
+        }
+        single(text, &families::REJECTED_CONNECTIONS, self.rejected_connections.load(Ordering::Relaxed));
         text.family(&families::LONG_RUNNING);
         for (labels, count) in locked(&self.long_running).iter() {
             text.sample(families::LONG_RUNNING.name, "", &of_stream(labels), None, count);

@@ -6,13 +6,15 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::gather::{Gather, SMALL};
 use super::partial::{API_VERSION, partial, version};
+use super::shared::SharedFrames;
 use super::table::{Include, table};
 use crate::http::accept::{Encoding, Form};
 use crate::protobuf;
 use crate::registry::{Kind, seen};
 use crate::status::Status;
-use crate::store::{Event, EventKind, Keep, Stored, frame};
+use crate::store::{CLOSING, Event, EventKind, Keep, Stored, frame, opening};
 
 /// Tells a client that it has seen everything that was there when it began to watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -24,50 +26,70 @@ pub struct Encoder {
     encoding: Encoding,
     include: Include,
     columns_sent: bool,
+    shared: Arc<SharedFrames>,
 }
 
 impl Encoder {
-    pub fn new(kind: Arc<dyn Kind>, form: Form, encoding: Encoding, include: &str) -> Self {
-        Self { kind, form, encoding, include: Include::parse(include), columns_sent: false }
+    pub fn new(
+        kind: Arc<dyn Kind>,
+        (form, encoding): (Form, Encoding),
+        include: &str,
+        shared: Arc<SharedFrames>,
+    ) -> Self {
+        Self { kind, form, encoding, include: Include::parse(include), columns_sent: false, shared }
     }
 
     /// An event as it happened, which all plain watchers share.
-    pub fn whole(&mut self, event: &Event, now: Timestamp) -> Bytes {
+    pub fn whole(&mut self, event: &Event, now: Timestamp, out: &mut Gather) {
         match (self.form, self.encoding) {
-            (Form::Object, Encoding::Json) if self.kind.view().is_none() => event.frame.clone(),
+            (Form::Object, Encoding::Json) if self.kind.view().is_none() => out.push(event.frame.clone()),
             // Others watch too, and want the same.
             (Form::Object, Encoding::Protobuf) => {
-                self.binary(event.kind, &seen(self.kind.as_ref(), &event.object), Keep::Now)
+                self.binary(event.kind, &seen(self.kind.as_ref(), &event.object), Keep::Now, out);
             }
-            _ => self.event(event.kind, &seen(self.kind.as_ref(), &event.object), now),
+            _ => self.event(event.kind, &seen(self.kind.as_ref(), &event.object), now, out),
         }
     }
 
-    pub fn event(&mut self, kind: EventKind, object: &Stored, now: Timestamp) -> Bytes {
-        match (self.form, self.encoding) {
-            (Form::Object, Encoding::Json) => frame(kind.word(), &object.json),
-            (Form::Object, Encoding::Protobuf) => self.binary(kind, object, Keep::IfAskedAgain),
+    pub fn event(&mut self, kind: EventKind, object: &Stored, now: Timestamp, out: &mut Gather) {
+        let content = match (self.form, self.encoding) {
+            (Form::Object, Encoding::Json) if object.json.len() > SMALL => {
+                out.push(opening(kind.word()).into());
+                out.push(object.json.clone());
+                return out.push(Bytes::from_static(CLOSING));
+            }
+            (Form::Object, Encoding::Json) => return out.push(frame(kind.word(), &object.json)),
+            (Form::Object, Encoding::Protobuf) => {
+                // A large one is kept for the next watcher rather than made again.
+                let keep = if object.json.len() > SMALL { Keep::Now } else { Keep::IfAskedAgain };
+                return self.binary(kind, object, keep, out);
+            }
             (Form::Partial, _) => {
                 let mut content = Vec::new();
                 partial(&object.json, &mut content);
-                self.framed(kind.word(), &content)
+                content
             }
             (Form::Table, _) => {
                 let metadata = format!("{{\"resourceVersion\":{}}}", version(&object.json));
                 let rows = std::iter::once(object.json.as_ref());
                 let first = self.first();
-                let content = table(self.kind.as_ref(), first, &metadata, rows, self.include, now);
-                self.framed(kind.word(), &content)
+                table(self.kind.as_ref(), first, &metadata, rows, self.include, now)
             }
-        }
+        };
+        let framed = self.framed(kind.word(), &content);
+        out.push(if framed.len() > SMALL { self.shared.share(framed) } else { framed });
     }
 
-    fn binary(&self, kind: EventKind, object: &Stored, keep: Keep) -> Bytes {
+    fn binary(&self, kind: EventKind, object: &Stored, keep: Keep, out: &mut Gather) {
         let info = self.kind.info();
         let of = (&*info.api_version, &*info.kind);
-        let content = object.binary(keep, |json| protobuf::encode_object(of, json));
         // Whatever is watched as protobuf has a schema.
-        content.map(|content| protobuf::event(kind.word(), of, &content)).unwrap_or_default()
+        let Some(content) = object.binary(keep, |json| protobuf::encode_object(of, json)) else { return };
+        if content.len() > SMALL {
+            protobuf::event_parts(kind.word(), of, content).into_iter().for_each(|part| out.push(part));
+        } else {
+            out.push(protobuf::event(kind.word(), of, &content));
+        }
     }
 
     /// Says how far the stream is without naming an object.

@@ -1,10 +1,12 @@
 //! Answers in the form the client asked for.
 
 pub mod events;
+pub mod gather;
 mod list;
 mod partial;
 mod render;
 mod scale;
+mod shared;
 mod span;
 mod table;
 #[cfg(test)]
@@ -13,5 +15,6 @@ mod warning;
 mod yaml;
 
 pub use render::{reply, status};
+pub use shared::SharedFrames;
 pub use span::without_record;
 pub use yaml::yaml;

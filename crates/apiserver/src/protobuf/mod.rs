@@ -198,22 +198,33 @@ pub fn event(word: &str, (api_version, kind): (&str, &str), object: &[u8]) -> By
     framed_event(word, &envelope(api_version, kind, object))
 }
 
+/// The same in three parts, the second of which is the object itself.
+pub fn event_parts(word: &str, (api_version, kind): (&str, &str), object: Bytes) -> [Bytes; 3] {
+    let (opening, closing) = around(api_version, kind, object.len());
+    let head = event_head(word, opening.len() + object.len() + closing.len());
+    [[head, opening].concat().into(), object, closing.into()]
+}
+
 /// The same from an object that says what it is.
 pub fn event_of(word: &str, object: &Value) -> Option<Bytes> {
     Some(framed_event(word, &encode(object)?))
 }
 
 fn framed_event(word: &str, body: &[u8]) -> Bytes {
+    [&event_head(word, body.len()), body].concat().into()
+}
+
+/// What stands before a body of this length.
+fn event_head(word: &str, length: usize) -> Vec<u8> {
     const OBJECT: u32 = 2;
-    let inner = Writer::size(1, body.len());
     let mut event = Writer::with(vec![0; 4]);
     event.text(1, word);
-    event.announce(OBJECT, inner);
-    event.bytes(1, body);
-    let mut event = event.finish();
-    let length = u32::try_from(event.len() - 4).unwrap_or(u32::MAX);
-    event[..4].copy_from_slice(&length.to_be_bytes());
-    event.into()
+    event.announce(OBJECT, Writer::size(1, length));
+    event.announce(1, length);
+    let mut head = event.finish();
+    let length = u32::try_from(head.len() - 4 + length).unwrap_or(u32::MAX);
+    head[..4].copy_from_slice(&length.to_be_bytes());
+    head
 }
 
 #[cfg(test)]

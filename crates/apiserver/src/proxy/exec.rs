@@ -1,5 +1,7 @@
 //! `pods/<name>/exec`: a connection between a client and a kubelet, which this server only passes on.
 
+use std::sync::Arc;
+
 use form_urlencoded::Serializer;
 use http::header::{
     CONNECTION, CONTENT_TYPE, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
@@ -17,6 +19,7 @@ use crate::auth::ResourceAttributes;
 use crate::core::Core;
 use crate::http::body::{self, Body};
 use crate::http::query::Query;
+use crate::limits::Seat;
 use crate::status::Status;
 use crate::verbs::Call;
 
@@ -61,7 +64,7 @@ pub async fn run(
     let channels = channel::handshake(connection.headers);
     match (proxy.send(&endpoint, request, Trust::Verified).await, channels) {
         (Ok(response), _) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            Ok(begin(response, client, call))
+            Ok(begin(response, client, call, connection.seat))
         }
         (Ok(response), Some(handshake)) => {
             let complaint = complaint(response).await;
@@ -120,9 +123,18 @@ fn request(
 }
 
 /// The kubelet has agreed; from now on the two talk to each other.
-fn begin(mut response: Response<Incoming>, client: OnUpgrade, call: &Call) -> Response<Body> {
+fn begin(
+    mut response: Response<Incoming>,
+    client: OnUpgrade,
+    call: &Call,
+    seat: Option<Arc<Seat>>,
+) -> Response<Body> {
     let kubelet = hyper::upgrade::on(&mut response);
-    tokio::spawn(join::run(client, kubelet, call.closing.clone()));
+    let session = join::run(client, kubelet, call.closing.clone());
+    tokio::spawn(async move {
+        session.await;
+        drop(seat);
+    });
     let mut answer = Response::new(body::full(""));
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     for name in BACK {

@@ -14,11 +14,14 @@ mod log;
 mod tests;
 mod tls;
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method, Response};
 use hyper::upgrade::OnUpgrade;
 
 use crate::core::Core;
 use crate::http::body::Body;
+use crate::limits::Seat;
 use crate::status::{Resource, Status};
 use crate::verbs::Call;
 
@@ -32,6 +35,8 @@ pub struct Connection<'a> {
     pub headers: &'a HeaderMap,
     /// The way to the bytes under the request, if its connection can give them away.
     pub upgrade: Option<OnUpgrade>,
+    /// Counts the session until its end.
+    pub seat: Option<Arc<Seat>>,
 }
 
 /// Whether a request is for a node to answer.

@@ -41,7 +41,7 @@ pub use check::{Count, Report, check_directory, check_etcd};
 pub use errors::{OpenError, Trouble, WriteError};
 pub use etcd::EtcdSettings;
 pub use file::rebuild as compact;
-pub use object::{Event, EventKind, Keep, Stored, frame, json, type_prefix};
+pub use object::{CLOSING, Event, EventKind, Keep, Stored, frame, json, opening, type_prefix};
 pub use options::{Expiry, Options};
 pub use snapshot::{Gone, Page};
 pub use state::Limits;

@@ -261,8 +261,10 @@ pub fn frame(word: &str, object: &[u8]) -> Bytes {
     line.into()
 }
 
-const CLOSING: &[u8] = b"}\n";
+/// What stands behind the object in a line of a watch stream.
+pub const CLOSING: &[u8] = b"}\n";
 
-fn opening(word: &str) -> Vec<u8> {
+/// What stands before it.
+pub fn opening(word: &str) -> Vec<u8> {
     format!("{{\"type\":\"{word}\",\"object\":").into_bytes()
 }

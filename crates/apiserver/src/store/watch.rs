@@ -10,7 +10,7 @@ use super::state::Shared;
 
 /// Events and bytes of JSON handed out at a time, so that one slow watcher holds little.
 const BATCH_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 1 << 20;
+const BATCH_BYTES_MAX: usize = 128 << 10;
 
 /// Sees every event of a kind after its position exactly once and in order, or [`Gone`].
 pub struct Watcher {

@@ -20,6 +20,7 @@ mod precondition;
 mod scale;
 mod update;
 mod watch;
+mod watch_state;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! GET with `watch`: a stream of events.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::list::{version_of_one, wait_for};
+use super::watch_state::State;
 use super::{Call, Outcome, Reply, list_options};
 use crate::core::Core;
 use crate::output::events::Encoder;
+use crate::output::gather::Gather;
 use crate::registry::seen;
 use crate::selector::Selector;
 use crate::status::Status;
@@ -32,8 +35,12 @@ struct Watch {
     selector: Selector,
     watcher: Watcher,
     encoder: Encoder,
-    /// Sent before anything else.
-    first: Option<Bytes>,
+    /// What is there when the watch begins and was not sent yet.
+    state: Option<State>,
+    /// What has happened since and was not sent yet.
+    events: VecDeque<Arc<Event>>,
+    /// Encoded, to be sent next.
+    out: Gather,
     /// When the next bookmark is due, if another one is wanted.
     bookmark: Option<Instant>,
     /// The version the client knows of.
@@ -57,7 +64,8 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
     }
 
     let table = &call.info().table;
-    let encoder = Encoder::new(call.kind.clone(), call.form, call.encoding, call.query.get("includeObject"));
+    let (form, include) = ((call.form, call.encoding), call.query.get("includeObject"));
+    let encoder = Encoder::new(call.kind.clone(), form, include, core.shared_frames.clone());
     let now = Instant::now();
     let end = now + seconds.map_or(TIMEOUT, Duration::from_secs).min(TIMEOUT_MAX);
     let mut watch = Watch {
@@ -65,7 +73,9 @@ pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
         core: core.clone(),
         selector,
         encoder,
-        first: None,
+        state: None,
+        events: VecDeque::new(),
+        out: Gather::default(),
         bookmark: next_bookmark(now, end).filter(|_| bookmarks),
         known: version.unwrap_or(0),
         end,
@@ -119,35 +129,54 @@ fn expired(gone: crate::store::Gone) -> Status {
 impl Watch {
     /// The current state as events, and a watcher for what comes after it.
     fn begin_with_state(&mut self, mark_end: bool) -> Result<(), Status> {
-        let kind = self.call.kind.as_ref();
-        let (table, namespace) = (&kind.info().table, self.call.namespace.as_deref());
-        let page = self.core.page(kind, namespace, None, None, usize::MAX).map_err(Status::internal)?;
-        self.watcher = self.core.store.watch(table, page.version).map_err(Status::internal)?;
-        self.known = page.version;
-        let now = self.core.clock.now();
-        let mut out = Vec::new();
-        for object in &page.objects {
-            if self.selector.matches(object, kind) {
-                out.extend_from_slice(&self.encoder.event(EventKind::Added, object, now));
-            }
-        }
-        if mark_end {
-            out.extend_from_slice(&self.encoder.bookmark(page.version, true));
-        }
-        self.first = (!out.is_empty()).then(|| out.into());
+        let state = State::begin(&self.core, &self.call, mark_end).map_err(Status::internal)?;
+        let table = &self.call.info().table;
+        self.watcher = self.core.store.watch(table, state.version).map_err(Status::internal)?;
+        self.known = state.version;
+        self.state = Some(state);
         Ok(())
     }
 
     fn fail(&mut self, status: &Status) {
-        self.first = Some(self.encoder.error(status));
+        self.out.push(self.encoder.error(status));
         self.ended = true;
+    }
+
+    /// Encodes the next piece of what is there already, if anything is left of it.
+    fn fill(&mut self) {
+        let now = self.core.clock.now();
+        while !self.ended && !self.out.is_enough() {
+            if let Some(state) = &mut self.state {
+                match state.next(&self.core, &self.call) {
+                    Ok(Some(object)) if self.selector.matches(&object, self.call.kind.as_ref()) => {
+                        self.encoder.event(EventKind::Added, &object, now, &mut self.out);
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => {
+                        if state.mark_end {
+                            self.out.push(self.encoder.bookmark(state.version, true));
+                        }
+                        self.state = None;
+                    }
+                    Err(gone) => self.fail(&expired(gone)),
+                }
+            } else if let Some(event) = self.events.pop_front() {
+                self.encode(&event, now);
+            } else {
+                return;
+            }
+        }
     }
 
     /// The next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(first) = self.first.take() {
-                return Some(first);
+            if self.call.closing.is_cancelled() {
+                return None;
+            }
+            self.fill();
+            if let Some(piece) = self.out.pop() {
+                return Some(piece);
             }
             if self.ended {
                 return None;
@@ -159,10 +188,7 @@ impl Watch {
                 events = self.watcher.next() => match events {
                     Ok(events) => {
                         self.known = events.last().map_or(self.known, |event| event.version);
-                        let bytes = self.encode(&events);
-                        if !bytes.is_empty() {
-                            return Some(bytes);
-                        }
+                        self.events = events.into();
                     }
                     Err(gone) => self.fail(&expired(gone)),
                 },
@@ -184,21 +210,14 @@ impl Watch {
         }
     }
 
-    /// What the selectors leave of a batch.
-    fn encode(&mut self, events: &[Arc<Event>]) -> Bytes {
-        let now = self.core.clock.now();
-        let mut frames: Vec<Bytes> = events.iter().filter_map(|event| self.frame(event, now)).collect();
-        // Mostly there is one event, already encoded: pass it on as it is.
-        if frames.len() == 1 { frames.remove(0) } else { frames.concat().into() }
-    }
-
     /// One event as this watcher sees it: entering a selector is ADDED, leaving it is DELETED.
-    fn frame(&mut self, event: &Event, now: jiff::Timestamp) -> Option<Bytes> {
+    fn encode(&mut self, event: &Event, now: jiff::Timestamp) {
         if self.call.namespace.as_ref().is_some_and(|wanted| *wanted != event.object.key.namespace) {
-            return None;
+            return;
         }
+        let out = &mut self.out;
         if self.selector.is_everything() {
-            return Some(self.encoder.whole(event, now));
+            return self.encoder.whole(event, now, out);
         }
         let (selector, kind) = (&self.selector, self.call.kind.as_ref());
         let matches = |object: &Stored| selector.matches(object, kind);
@@ -206,16 +225,17 @@ impl Watch {
         let before = event.previous.as_ref().map(|old| seen(kind, old)).filter(|old| matches(old));
         let after = event.kind != EventKind::Deleted && matches(&object);
         match (before, after) {
-            (None, false) => None,
-            (None, true) => Some(self.encoder.event(EventKind::Added, &object, now)),
-            (Some(_), true) => Some(self.encoder.event(EventKind::Modified, &object, now)),
+            (None, false) => {}
+            (None, true) => self.encoder.event(EventKind::Added, &object, now, out),
+            (Some(_), true) => self.encoder.event(EventKind::Modified, &object, now, out),
             (Some(_), false) if event.kind == EventKind::Deleted => {
-                Some(self.encoder.event(EventKind::Deleted, &object, now))
+                self.encoder.event(EventKind::Deleted, &object, now, out);
             }
             // It left: its old state, under the version of the change.
             (Some(old), false) => {
-                let left = old.at_version(event.version)?;
-                Some(self.encoder.event(EventKind::Deleted, &left, now))
+                if let Some(left) = old.at_version(event.version) {
+                    self.encoder.event(EventKind::Deleted, &left, now, out);
+                }
             }
         }
     }

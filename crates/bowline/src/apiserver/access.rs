@@ -11,6 +11,8 @@ use bowline_apiserver::auth::{Mode, Settings, StaticTokens};
 use bowline_host::Clock;
 use clap::ArgAction;
 
+use super::limits::LimitArgs;
+
 /// Who signs service-account tokens unless told otherwise; upstream's installers use the same.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -65,6 +67,9 @@ pub struct AccessArgs {
     /// Days after which old audit logs are removed; 0 keeps them
     #[arg(long, value_name = "DAYS", default_value_t = 0)]
     audit_log_maxage: u64,
+
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 impl AccessArgs {
@@ -82,6 +87,7 @@ impl AccessArgs {
             static_tokens,
             tokens: Some(self.tokens(dir, address)?),
             audit: self.audit(clock)?,
+            limits: self.limits.settings(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod kubelets;
+mod limits;
 mod serving;
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,0 +1,127 @@
+//! Requests that are being answered: seats for each level, and a share of them for each user.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Refusal;
+use super::level::Level;
+
+/// One user gets one part in this many of the seats of a level.
+const SHARES: usize = 4;
+/// Requests of one user that wait for a seat; upstream has six queues of fifty for each.
+const WAITING_MAX: usize = 300;
+/// How long a request waits for a seat: upstream's figure, a quarter of the time that a request may take.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// The seats of one kind of request; without a limit every request has one.
+pub struct Seats {
+    limited: Option<Limited>,
+}
+
+struct Limited {
+    system: Arc<Semaphore>,
+    workload: Arc<Semaphore>,
+    share: usize,
+    users: Arc<Users>,
+}
+
+/// Those who have a seat or wait for one.
+#[derive(Default)]
+struct Users(Mutex<HashMap<(Level, String), Arc<UserSeats>>>);
+
+struct UserSeats {
+    seats: Arc<Semaphore>,
+    /// Requests that have a seat or wait for one.
+    present: AtomicUsize,
+}
+
+/// A seat, or a place in the line.
+pub struct Taken {
+    _seat: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    _place: Option<Place>,
+}
+
+/// Being present. The last one of a user takes the entry away.
+struct Place {
+    users: Arc<Users>,
+    key: (Level, String),
+    of: Arc<UserSeats>,
+}
+
+impl Seats {
+    pub fn new(limit: usize) -> Self {
+        if limit == 0 {
+            return Self { limited: None };
+        }
+        // Half for each, as upstream's shares come to; what is left of an odd number is the cluster's.
+        let workload = (limit / 2).max(1);
+        let system = (limit - limit / 2).max(1);
+        Self {
+            limited: Some(Limited {
+                system: Arc::new(Semaphore::new(system)),
+                workload: Arc::new(Semaphore::new(workload)),
+                share: workload.div_ceil(SHARES),
+                users: Arc::default(),
+            }),
+        }
+    }
+
+    /// Waits in the line of the user, then in that of the level: a user who floods the server waits behind their own
+    /// requests.
+    pub async fn take(&self, level: Level, user: &str) -> Result<Taken, Refusal> {
+        let Some(limited) = &self.limited else { return Ok(Taken { _seat: None, _place: None }) };
+        let place = limited.enter(level, user)?;
+        let seats = match level {
+            Level::System => &limited.system,
+            Level::Workload | Level::Exempt => &limited.workload,
+        };
+        let both = async {
+            let own = place.of.seats.clone().acquire_owned().await.ok()?;
+            Some((own, seats.clone().acquire_owned().await.ok()?))
+        };
+        let seat = tokio::time::timeout(WAIT, both).await.map_err(|_| Refusal::TimeOut)?;
+        Ok(Taken { _seat: seat, _place: Some(place) })
+    }
+}
+
+impl Limited {
+    fn enter(&self, level: Level, user: &str) -> Result<Place, Refusal> {
+        let key = (level, user.to_owned());
+        let mut users = self.users.lock();
+        let of = users.entry(key.clone()).or_insert_with(|| {
+            let seats = Arc::new(Semaphore::new(self.share));
+            Arc::new(UserSeats { seats, present: AtomicUsize::new(0) })
+        });
+        if of.present.load(Ordering::Relaxed) >= self.share + WAITING_MAX {
+            return Err(Refusal::QueueFull);
+        }
+        of.present.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { users: self.users.clone(), key, of: of.clone() })
+    }
+}
+
+impl Users {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Level, String), Arc<UserSeats>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut users = self.users.lock();
+        if self.of.present.fetch_sub(1, Ordering::Relaxed) == 1 {
+            users.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Seats {
+    pub fn users(&self) -> usize {
+        self.limited.as_ref().map_or(0, |limited| limited.users.lock().len())
+    }
+}

@@ -1,0 +1,200 @@
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{HeaderMap, Method};
+use http_body_util::{BodyExt, Full};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::auth::tests::server_with;
+use crate::auth::{Holder, Identity, Mode, Settings};
+use crate::http::body::Body;
+use crate::http::path;
+use crate::server::{Peer, Server};
+use crate::testing::{CONFIGMAPS, PODS};
+
+fn limits(settings: LimitSettings) -> Limits {
+    Limits::new(settings, Arc::new(Metrics::new(Timestamp::UNIX_EPOCH)))
+}
+
+fn user(name: &str, groups: &[&str]) -> User {
+    let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+    User { name: name.into(), groups, ..User::default() }
+}
+
+/// 8 seats for the cluster, 8 for all others, of which one user gets 2.
+fn sixteen() -> Limits {
+    limits(LimitSettings { max_requests_inflight: 16, ..LimitSettings::default() })
+}
+
+#[test]
+fn requests_by_what_they_are() {
+    let table = [
+        (Method::GET, "/api/v1/pods", "", Request::ReadOnly),
+        (Method::HEAD, "/api/v1/pods", "", Request::ReadOnly),
+        (Method::GET, "/version", "", Request::ReadOnly),
+        (Method::GET, "/api/v1/pods", "watch=1", Request::LongRunning),
+        (Method::GET, "/api/v1/pods", "watch=false", Request::ReadOnly),
+        (Method::GET, "/api/v1/namespaces/a/pods/b", "watch=1", Request::ReadOnly),
+        (Method::GET, "/api/v1/watch/pods", "", Request::LongRunning),
+        (Method::GET, "/api/v1/namespaces/a/pods/b/log", "", Request::LongRunning),
+        (Method::POST, "/api/v1/namespaces/a/pods/b/exec", "command=x", Request::LongRunning),
+        (Method::POST, "/api/v1/namespaces/a/pods", "", Request::Mutating),
+        (Method::DELETE, "/api/v1/namespaces/a/pods", "watch=1", Request::Mutating),
+        (Method::GET, "/livez/ping", "", Request::Probe),
+        (Method::GET, "/livezy", "", Request::ReadOnly),
+    ];
+    for (method, path, query, want) in table {
+        let found = Request::of(&method, &path::parse(path), &Query::parse(query));
+        assert_eq!(found, want, "{method} {path}?{query}");
+    }
+}
+
+#[test]
+fn users_by_what_they_are() {
+    let table = [
+        (user("admin", &["system:masters"]), "exempt exempt"),
+        (user("system:node:n", &["system:nodes"]), "system system-nodes"),
+        (user("system:kube-scheduler", &[]), "system kube-scheduler"),
+        (user("system:kube-controller-manager", &[]), "system kube-controller-manager"),
+        (User::service_account("kube-system", "a"), "system kube-system-service-accounts"),
+        (User::service_account("default", "a"), "workload-low service-accounts"),
+        (User::anonymous(), "workload-low global-default"),
+        (user("system:node:n", &[]), "workload-low global-default"),
+    ];
+    for (user, want) in table {
+        let level = Level::of(&user);
+        assert_eq!(format!("{} {}", level.name(), level.flow_schema(&user)), want);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_who_floods_the_server_waits_and_others_do_not() {
+    let limits = sixteen();
+    let (joe, ann, node) = (user("joe", &[]), user("ann", &[]), user("system:node:n", &["system:nodes"]));
+    let enter = |user| limits.enter(user, Request::ReadOnly);
+    let seats = [enter(&joe).await.unwrap(), enter(&joe).await.unwrap()];
+    assert!(enter(&joe).now_or_never().is_none(), "a third one waits");
+    assert!(limits.enter(&joe, Request::Mutating).now_or_never().is_some(), "writes are counted apart");
+    for other in [&ann, &node, &user("admin", &["system:masters"])] {
+        assert!(enter(other).now_or_never().is_some_and(|seat| seat.is_ok()), "{}", other.name);
+    }
+    let refused = enter(&joe).await.err().unwrap();
+    assert_eq!(refused, too_many_requests());
+    let waiting = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(seats);
+    };
+    let (served, ()) = tokio::join!(enter(&joe), waiting);
+    drop(served.unwrap());
+    assert_eq!(limits.reads.users(), 0, "users without requests are forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cluster_needs_has_seats_of_its_own() {
+    let limits = sixteen();
+    let mut seats = Vec::new();
+    for number in 0..4 {
+        for _ in 0..2 {
+            let user = user(&format!("u{number}"), &[]);
+            seats.push(limits.enter(&user, Request::ReadOnly).await.unwrap());
+        }
+    }
+    let late = user("late", &[]);
+    assert!(limits.enter(&late, Request::ReadOnly).now_or_never().is_none(), "all are taken");
+    let node = user("system:node:n", &["system:nodes"]);
+    assert!(limits.enter(&node, Request::ReadOnly).now_or_never().is_some());
+    seats.pop();
+    assert!(limits.enter(&late, Request::ReadOnly).now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_has_an_end() {
+    let limits = sixteen();
+    let joe = user("joe", &[]);
+    let all: Vec<_> = (0..400).map(|_| limits.enter(&joe, Request::ReadOnly)).collect();
+    let begun = tokio::time::Instant::now();
+    let ended = futures::future::join_all(all.into_iter().map(|one| async move {
+        let served = one.await;
+        let at = begun.elapsed();
+        // Those that are served stay until all have been told.
+        (served, at)
+    }))
+    .await;
+    let served = ended.iter().filter(|(served, _)| served.is_ok()).count();
+    let at_once = ended.iter().filter(|(served, at)| served.is_err() && at.is_zero()).count();
+    assert_eq!((served, at_once), (2, 98), "2 seats, 300 wait, the others are refused at once");
+    assert!(begun.elapsed() < Duration::from_secs(16));
+}
+
+#[test]
+fn streams_and_connections_are_counted() {
+    let settings = LimitSettings { max_long_running: 8, max_long_running_per_user: 4, ..Default::default() };
+    let limits = limits(settings);
+    let open = |name: &str, groups: &[&str]| {
+        let user = user(name, groups);
+        limits.enter(&user, Request::LongRunning).now_or_never().unwrap()
+    };
+    let mut joes: Vec<_> = (0..4).map(|_| open("joe", &[]).unwrap()).collect();
+    assert!(open("joe", &[]).is_err());
+    joes.pop();
+    let _again = open("joe", &[]).unwrap();
+    let _anns = [open("ann", &[]).unwrap(), open("ann", &[]).unwrap()];
+    assert!(open("ann", &[]).is_err(), "the last quarter is not for users");
+    assert!(open("system:node:n", &["system:nodes"]).is_ok());
+
+    let connections = Arc::new(Connections::new(3, 2));
+    let [one, other] = [Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST].map(Into::into);
+    let first = connections.take(one).unwrap();
+    let _second = connections.take(one).unwrap();
+    assert!(connections.take(one).is_none());
+    let _third = connections.take(other).unwrap();
+    assert!(connections.take(other).is_none());
+    drop(first);
+    assert!(connections.take(other).is_some());
+}
+
+async fn ask(server: &Server, name: &str, method: Method, path: &str) -> (u16, HeaderMap, Body) {
+    let until = Timestamp::MAX;
+    let holder = Holder { user: Arc::new(user(name, &[])), until };
+    let identity = Identity::Certificate(Arc::new(holder));
+    let peer = Peer { identity, address: None, closing: Default::default() };
+    let mut request =
+        http::Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).unwrap();
+    request.extensions_mut().insert(peer);
+    let (head, body) = server.handle(request).await.into_parts();
+    (head.status.as_u16(), head.headers, body)
+}
+
+/// As client-go expects it: a Status, and a header that says when to try again.
+#[tokio::test]
+async fn a_refusal_says_when_to_try_again() {
+    let limits = LimitSettings { max_long_running_per_user: 1, ..LimitSettings::default() };
+    let modes = vec![Mode::AlwaysAllow];
+    let server = server_with(Settings { modes, limits, ..Settings::default() }).await;
+    let watch = format!("{CONFIGMAPS}?watch=1");
+    let (code, _, first) = ask(&server, "joe", Method::GET, &watch).await;
+    assert_eq!(code, 200);
+    for path in [watch.clone(), format!("{PODS}/x/log")] {
+        let (code, headers, body) = ask(&server, "joe", Method::GET, &path).await;
+        assert_eq!((code, headers["retry-after"].to_str().unwrap()), (429, "1"));
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        assert_eq!(
+            body,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 429,
+                "message": "Too many requests, please try again later.", "reason": "TooManyRequests",
+                "details": {"retryAfterSeconds": 1}})
+        );
+    }
+    assert_eq!(ask(&server, "ann", Method::GET, &watch).await.0, 200, "others are not concerned");
+    assert_eq!(ask(&server, "joe", Method::GET, CONFIGMAPS).await.0, 200, "nor are other requests");
+    let (_, _, page) = ask(&server, "ann", Method::GET, "/metrics").await;
+    let page = String::from_utf8(page.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    let line = "apiserver_flowcontrol_rejected_requests_total{flow_schema=\"global-default\",priority_level=\"workload-low\",reason=\"concurrency-limit\"} 2";
+    assert!(page.lines().any(|found| found == line), "{page}");
+    drop(first);
+    assert_eq!(ask(&server, "joe", Method::GET, &watch).await.0, 200, "its end makes room");
+}

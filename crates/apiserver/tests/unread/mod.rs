@@ -1,0 +1,4 @@
+mod client;
+mod fairness;
+mod memory;
+mod server;
