@@ -2,6 +2,7 @@
 
 mod client;
 mod fanout;
+mod idle;
 mod load;
 mod objects;
 mod ours;
@@ -91,6 +92,13 @@ async fn one(
     rows.spread("from write to event, all watchers", fanout::measure(subject, args.watchers).await?);
     rows.memory("resident memory, after all of it", subject.resident_kib()?);
     go_on()?;
+    eprintln!("{}: {} idle watchers of 4 MB", subject.name, idle::WATCHERS);
+    idle::fill(subject).await?;
+    for (what, per_connection) in [("50 to a connection", 50), ("each with its connection", 1)] {
+        let what = format!("more with {} idle watchers of 4 MB, {what}", idle::WATCHERS);
+        rows.more(&what, idle::measure(subject, per_connection).await?, "≤ 100 MiB");
+        go_on()?;
+    }
     eprintln!("{}: cold start", subject.name);
     rows.time("cold start with all pods, to the first whole list", subject.restart(from).await?);
     Ok(())

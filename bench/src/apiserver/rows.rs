@@ -43,6 +43,11 @@ impl<'a> Rows<'a> {
         row.budget("≤ 1/5");
     }
 
+    /// Memory that something adds.
+    pub fn more(&mut self, what: &str, kib: u64, budget: &str) {
+        self.section.put(what, self.subject, Cell::kib(kib)).budget(budget);
+    }
+
     pub fn time(&mut self, what: &str, time: Duration) {
         self.section.put(what, self.subject, Cell::ms(time));
     }

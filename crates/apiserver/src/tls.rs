@@ -24,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use bowline_host::real::give_memory_back;
+
 use crate::auth::{Identity, holder};
 use crate::certs::{Authority, Credentials};
 use crate::exchange::Abort;
@@ -115,8 +117,12 @@ pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdo
                 let (acceptor, server, shutdown) = (acceptor.clone(), server.clone(), shutdown.clone());
                 let clients = clients.clone();
                 connections.spawn(async move {
-                    connection(stream, address, acceptor, clients, server, shutdown).await;
+                    connection(stream, address, acceptor, clients, server.clone(), shutdown).await;
                     drop(seat);
+                    if server.limits().connections.have_subsided() {
+                        // Left to a thread of its own: this takes longer than others should wait.
+                        tokio::task::spawn_blocking(give_memory_back);
+                    }
                 });
             }
             Err(error) => {

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Fewer than this do not matter.
+const MANY: usize = 64;
+
 pub struct Connections {
     max: usize,
     max_per_address: usize,
@@ -14,6 +17,8 @@ pub struct Connections {
 struct Open {
     total: usize,
     addresses: HashMap<IpAddr, usize>,
+    /// The most there were since memory was last given back.
+    most: usize,
 }
 
 /// A connection that counts.
@@ -42,8 +47,21 @@ impl Connections {
             return None;
         }
         open.total += 1;
+        open.most = open.most.max(open.total);
         open.addresses.insert(address, own + 1);
         Some(ConnectionSeat { connections: self.clone(), address })
+    }
+}
+
+impl Connections {
+    /// Whether there are so many less that what they took is worth giving back. Says so once.
+    pub fn have_subsided(&self) -> bool {
+        let mut open = self.lock();
+        let subsided = open.most >= MANY && open.total <= open.most / 2;
+        if subsided {
+            open.most = open.total;
+        }
+        subsided
     }
 }
 

@@ -157,6 +157,18 @@ fn streams_and_connections_are_counted() {
     assert!(connections.take(other).is_some());
 }
 
+#[test]
+fn memory_is_given_back_when_half_of_many_connections_are_gone() {
+    let connections = Arc::new(Connections::new(0, 0));
+    let mut open: Vec<_> = (0..200).filter_map(|_| connections.take(Ipv4Addr::LOCALHOST.into())).collect();
+    let at = |open: &mut Vec<ConnectionSeat>, left: usize| {
+        open.truncate(left);
+        connections.have_subsided()
+    };
+    let said: Vec<bool> = [150, 101, 100, 99, 51, 50, 40, 0].map(|left| at(&mut open, left)).to_vec();
+    assert_eq!(said, [false, false, true, false, false, true, false, false]);
+}
+
 async fn ask(server: &Server, name: &str, method: Method, path: &str) -> (u16, HeaderMap, Body) {
     let until = Timestamp::MAX;
     let holder = Holder { user: Arc::new(user(name, &[])), until };

@@ -4,6 +4,8 @@ use std::io;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use super::raw;
+
 /// Whether this process may mount, attach loop devices and make namespaces.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -21,6 +23,12 @@ pub fn raise_open_files() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
+/// Gives memory that was freed back to the kernel. The allocator keeps it otherwise, and a process that once had a
+/// thousand connections would stay as large as it was then. Takes some milliseconds.
+pub fn give_memory_back() {
+    raw::trim_heap();
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use machine::{hostname, is_root, raise_open_files};
+pub use machine::{give_memory_back, hostname, is_root, raise_open_files};
 pub use space::{allocated_bytes, data_end, free_bytes};
 
 use crate::Host;

@@ -1,5 +1,5 @@
 //! The few calls that no crate offers in a safe form: loop device and filesystem ioctls, mount_setattr(2),
-//! statmount(2), seccomp(2), bpf(2), and waiting for a file descriptor that is no socket.
+//! statmount(2), seccomp(2), bpf(2), malloc_trim(3), and waiting for a file descriptor that is no socket.
 //!
 //! This is the only module of the workspace with unsafe code. Each call takes open files and plain values.
 #![expect(unsafe_code, reason = "these calls have no safe wrapper in rustix, nix or tokio")]
@@ -8,6 +8,7 @@ mod bpf;
 mod confine;
 mod extents;
 mod filesystems;
+mod heap;
 mod loops;
 mod statmount;
 
@@ -24,6 +25,7 @@ pub(super) use bpf::{attach_device_program, load_device_program};
 pub(super) use confine::{close_inherited, install_filter, lead_session, new_session_keyring};
 pub(super) use extents::{Mapped, map_extents};
 pub(super) use filesystems::{freeze, thaw, xfs_size};
+pub(super) use heap::trim_heap;
 pub(super) use loops::{
     LO_FLAGS_DIRECT_IO, LO_FLAGS_READ_ONLY, loop_clear, loop_configure, loop_free, loop_identity, loop_keep,
     loop_remove, loop_set_capacity,
