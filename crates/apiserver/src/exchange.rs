@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, VARY,
 };
@@ -131,7 +130,9 @@ impl Exchange {
         let encoded = head.headers.contains_key(CONTENT_ENCODING);
         if json && !encoded && self.indent && !body.is_stream() {
             body = body.gathered();
-            body = full(indent::indented(body.whole().map(Bytes::as_ref).unwrap_or_default()));
+            if let Some(indented) = body.whole().and_then(|json| indent::indented(json)) {
+                body = full(indented);
+            }
         } else if json
             && !encoded
             && let Some(content) = body.whole().filter(|content| content.len() < COMPRESS_MIN)

@@ -1,11 +1,23 @@
 //! JSON for people.
 
-/// The same JSON, indented by two spaces as Go does it: nothing inside braces that hold nothing.
-pub fn indented(json: &[u8]) -> Vec<u8> {
+/// So many times its size may JSON become by being indented. Usual objects double; a deep one could become a hundred
+/// times as large.
+const GROWTH_MAX: usize = 16;
+
+/// Nothing that becomes no larger than this matters.
+const SMALL: usize = 64 << 10;
+
+/// The same JSON, indented by two spaces as Go does it: nothing inside braces that hold nothing. `None` if that would
+/// make it much larger.
+pub fn indented(json: &[u8]) -> Option<Vec<u8>> {
+    let max = json.len().saturating_mul(GROWTH_MAX).max(SMALL);
     let mut out = Vec::with_capacity(json.len() * 2);
     let (mut depth, mut text, mut escaped) = (0_usize, false, false);
     let mut bytes = json.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
+        if out.len() > max {
+            return None;
+        }
         if text {
             out.push(byte);
             (text, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\');
@@ -40,7 +52,7 @@ pub fn indented(json: &[u8]) -> Vec<u8> {
             byte => out.push(byte),
         }
     }
-    out
+    Some(out)
 }
 
 fn line(out: &mut Vec<u8>, depth: usize) {
@@ -63,10 +75,20 @@ mod tests {
         ];
         for value in values {
             let want = serde_json::to_string_pretty(&value).unwrap();
-            assert_eq!(String::from_utf8(indented(value.to_string().as_bytes())).unwrap(), want);
+            let shown = |json: &str| String::from_utf8(indented(json.as_bytes()).unwrap()).unwrap();
+            assert_eq!(shown(&value.to_string()), want);
             // Once more changes nothing.
-            assert_eq!(indented(want.as_bytes()), want.as_bytes());
-            assert_eq!(serde_json::from_slice::<Value>(&indented(want.as_bytes())).unwrap(), value);
+            assert_eq!(shown(&want), want);
+            assert_eq!(serde_json::from_str::<Value>(&shown(&want)).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn what_would_become_huge_stays_as_it_is() {
+        let (levels, items) = (100, 1000);
+        let deep = format!("{}{}0{}", "[".repeat(levels), "0,".repeat(items), "]".repeat(levels));
+        assert_eq!(indented(deep.as_bytes()), None);
+        let flat = format!("[{}0]", "0,".repeat(items));
+        assert!(indented(flat.as_bytes()).is_some());
     }
 }

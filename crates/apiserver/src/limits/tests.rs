@@ -79,7 +79,8 @@ async fn a_user_who_floods_the_server_waits_and_others_do_not() {
     let seats = [enter(&joe).await.unwrap(), enter(&joe).await.unwrap()];
     assert!(enter(&joe).now_or_never().is_none(), "a third one waits");
     assert!(limits.enter(&joe, Request::Mutating).now_or_never().is_some(), "writes are counted apart");
-    for other in [&ann, &node, &user("admin", &["system:masters"])] {
+    let admin = user("admin", &["system:masters"]);
+    for other in [&ann, &node, &admin] {
         assert!(enter(other).now_or_never().is_some_and(|seat| seat.is_ok()), "{}", other.name);
     }
     let refused = enter(&joe).await.err().unwrap();
