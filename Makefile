@@ -6,6 +6,7 @@ KUBECTL_VERSION := v1.36.3
 SCHEMA := crates/apiserver/schema/kubernetes.json
 FACTS := crates/apiserver/schema/facts.json
 RBAC := crates/apiserver/bootstrap/rbac.jsonl
+PODSECURITY := crates/apiserver/src/kinds/admission/pod_security/answers.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
@@ -18,7 +19,7 @@ ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
 
-.PHONY: help demo test sanity check tidy bench schema rbac clean tools peers record
+.PHONY: help demo test sanity check tidy bench schema podsecurity rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -57,6 +58,9 @@ bench: tools $(KUBE_APISERVER) $(ETCD) ## Start-up, journeys, API servers, drive
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))
 	cd tests/peers && go run ./facts $(abspath $(SCHEMA)) > $(abspath $(FACTS)).new && mv $(abspath $(FACTS)).new $(abspath $(FACTS))
+
+podsecurity: ## Take what upstream's PodSecurity says of tests/peers/podsecurity/settings.json from its Go module
+	cd tests/peers && go run ./podsecurity podsecurity/settings.json > $(abspath $(PODSECURITY)).new && mv $(abspath $(PODSECURITY)).new $(abspath $(PODSECURITY))
 
 rbac: $(KUBECTL) ## Take upstream's default roles anew from the fresh kube-apiserver that KUBECONFIG names
 	scripts/record-rbac $(abspath $(KUBECTL)) > $(RBAC).new && mv $(RBAC).new $(RBAC)

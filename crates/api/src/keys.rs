@@ -188,3 +188,19 @@ pub const AUDIT_REASON: &str = "authorization.k8s.io/reason";
 pub const API_APPROVED: &str = "api-approved.kubernetes.io";
 /// Keeps a definition of a custom resource until its objects are gone.
 pub const CUSTOM_RESOURCE_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// On a namespace: what PodSecurity refuses, notes in the audit log and warns of; each with the version of its level.
+pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+pub const POD_SECURITY_ENFORCE_VERSION: &str = "pod-security.kubernetes.io/enforce-version";
+pub const POD_SECURITY_AUDIT: &str = "pod-security.kubernetes.io/audit";
+pub const POD_SECURITY_AUDIT_VERSION: &str = "pod-security.kubernetes.io/audit-version";
+pub const POD_SECURITY_WARN: &str = "pod-security.kubernetes.io/warn";
+pub const POD_SECURITY_WARN_VERSION: &str = "pod-security.kubernetes.io/warn-version";
+/// In an audit event: the policy that was enforced, what violates the audited one, and why labels could not be read.
+pub const POD_SECURITY_AUDIT_POLICY: &str = "pod-security.kubernetes.io/enforce-policy";
+pub const POD_SECURITY_AUDIT_VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
+pub const POD_SECURITY_AUDIT_ERROR: &str = "pod-security.kubernetes.io/error";
+/// On a pod, before the fields existed: profiles of a container, or of the pod. A container's name follows the prefix.
+pub const APPARMOR_CONTAINER_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+pub const SECCOMP_CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";

@@ -10,6 +10,10 @@
 //!
 //! Plugins are synchronous and pure but for the lister, so a write never waits for anything but the disk.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -24,6 +28,52 @@ pub enum Operation {
     Update,
     /// Only [`Admission::validate`] runs, on what is stored.
     Delete,
+}
+
+/// What admission leaves behind beside its verdict. Belongs to one HTTP request, however often its write is tried.
+#[derive(Debug, Default)]
+pub struct AdmissionNotes(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    warnings: Vec<String>,
+    audit: BTreeMap<String, String>,
+    rules_passed: bool,
+}
+
+impl AdmissionNotes {
+    fn with<T>(&self, use_notes: impl FnOnce(&mut Notes) -> T) -> T {
+        use_notes(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends a `Warning` header with the answer.
+    pub fn warn(&self, text: String) {
+        self.with(|notes| notes.warnings.push(text));
+    }
+
+    /// Adds an annotation to the audit event. The first value of a key stays, as upstream has it.
+    pub fn annotate(&self, key: String, value: String) {
+        self.with(|notes| {
+            notes.audit.entry(key).or_insert(value);
+        });
+    }
+
+    /// The object obeys the rules of its kind: a client that is refused later still hears the kind's warnings.
+    pub fn pass_rules(&self) {
+        self.with(|notes| notes.rules_passed = true);
+    }
+
+    pub fn rules_passed(&self) -> bool {
+        self.with(|notes| notes.rules_passed)
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        self.with(|notes| notes.warnings.clone())
+    }
+
+    pub fn audit_annotations(&self) -> BTreeMap<String, String> {
+        self.with(|notes| notes.audit.clone())
+    }
 }
 
 /// The write under way.
@@ -44,6 +94,7 @@ pub struct AdmissionRequest<'a> {
     pub old: Option<&'a Value>,
     pub user: &'a User,
     pub now: Timestamp,
+    pub notes: &'a AdmissionNotes,
 }
 
 impl AdmissionRequest<'_> {
@@ -59,6 +110,10 @@ pub trait Lister {
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
     /// All objects of a kind in order of namespace and name.
     fn list(&self, group: &str, plural: &str) -> Vec<Value>;
+    /// All objects of a kind in a namespace, in order of name, as JSON text: for callers that read only parts.
+    fn texts(&self, _group: &str, _plural: &str, _namespace: &str) -> Vec<Bytes> {
+        Vec::new()
+    }
     /// What else the user of a request may do.
     fn access(&self) -> Option<&Access> {
         None

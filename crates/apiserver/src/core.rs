@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bowline_api::ObjectKey;
 use bowline_host::{Clock, Random};
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::admission::{AdmissionRequest, Lister};
@@ -175,5 +176,11 @@ impl Lister for Core {
         let table = Resource { group, plural }.to_string();
         let page = self.store.page(&table, None, None, None, usize::MAX);
         page.map(|page| page.objects.iter().map(|object| object.value()).collect()).unwrap_or_default()
+    }
+
+    fn texts(&self, group: &str, plural: &str, namespace: &str) -> Vec<Bytes> {
+        let table = Resource { group, plural }.to_string();
+        let page = self.store.page(&table, Some(namespace), None, None, usize::MAX);
+        page.map(|page| page.objects.iter().map(|object| object.json.clone()).collect()).unwrap_or_default()
     }
 }

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::AdmissionNotes;
 use crate::auth::{Access, Identity, Settings, User, extension, rbac, token};
 use crate::core::Core;
 use crate::custom::{self, Writing};
@@ -155,7 +156,9 @@ impl Server {
         B: http_body::Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let notes = Arc::new(AdmissionNotes::default());
+        head.extensions.insert(notes.clone());
         let exchange = Exchange::begin(&self.core, &head);
         let mut held = Held::of(&head);
         let accepted = header(&head.headers, ACCEPT).unwrap_or_default();
@@ -185,7 +188,7 @@ impl Server {
         let response = exchange.finish(response, held);
         match audited {
             None => response,
-            Some(audited) => audited.answered(response, failure.as_ref()).await,
+            Some(audited) => audited.answered(response, failure.as_ref(), &notes).await,
         }
     }
 
@@ -243,6 +246,7 @@ impl Server {
             content_type,
             body,
             user,
+            notes: head.extensions.remove().unwrap_or_default(),
             user_agent: header(&head.headers, USER_AGENT).unwrap_or_default().to_owned(),
             closing,
         };

@@ -4,25 +4,29 @@ use std::collections::BTreeSet;
 
 pub const SERVICE_ACCOUNT: &str = "ServiceAccount";
 pub const NODE_RESTRICTION: &str = "NodeRestriction";
+pub const POD_SECURITY: &str = "PodSecurity";
 pub const PRIORITY: &str = "Priority";
 pub const TOLERATIONS: &str = "DefaultTolerationSeconds";
 pub const STORAGE_CLASS: &str = "DefaultStorageClass";
 pub const STORAGE_PROTECTION: &str = "StorageObjectInUseProtection";
 pub const CLAIM_RESIZE: &str = "PersistentVolumeClaimResize";
+pub const RUNTIME_CLASS: &str = "RuntimeClass";
 
 /// Those that can be turned off, all of which are on.
-const HERE: [&str; 7] = [
+const HERE: [&str; 9] = [
     SERVICE_ACCOUNT,
     NODE_RESTRICTION,
+    POD_SECURITY,
     PRIORITY,
     TOLERATIONS,
     STORAGE_CLASS,
     STORAGE_PROTECTION,
     CLAIM_RESIZE,
+    RUNTIME_CLASS,
 ];
 
 /// Upstream's others. Turning one off changes nothing, and none can be turned on.
-const NOT_HERE: [&str; 29] = [
+const NOT_HERE: [&str; 27] = [
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
@@ -44,11 +48,9 @@ const NOT_HERE: [&str; 29] = [
     "NamespaceLifecycle",
     "OwnerReferencesPermissionEnforcement",
     "PodNodeSelector",
-    "PodSecurity",
     "PodTolerationRestriction",
     "PodTopologyLabels",
     "ResourceQuota",
-    "RuntimeClass",
     "TaintNodesByCondition",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
@@ -114,7 +116,7 @@ mod tests {
         let table = [
             (chosen(&[], &["Nonsense"]), PluginError::UnknownOff("Nonsense".into())),
             (chosen(&["Nonsense"], &[]), PluginError::UnknownOn("Nonsense".into())),
-            (chosen(&["PodSecurity"], &[]), PluginError::Missing("PodSecurity".into())),
+            (chosen(&["ResourceQuota"], &[]), PluginError::Missing("ResourceQuota".into())),
             (chosen(&[PRIORITY], &[PRIORITY]), PluginError::Both(PRIORITY.into())),
         ];
         for (choice, error) in table {

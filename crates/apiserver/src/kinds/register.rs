@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::admission::{
-    ClaimResize, DefaultClass, DefaultTolerations, Priorities, ServiceAccounts, ServiceAddresses,
-    StorageProtection,
+    ClaimResize, DefaultClass, DefaultTolerations, PodSecurity, Priorities, ServiceAccounts,
+    ServiceAddresses, StorageProtection,
 };
 use super::binding::BindingRules;
 use super::configmap::ConfigMapRules;
@@ -102,6 +102,9 @@ fn register_plugins(registry: &mut Registry, accounts: Option<ServiceAccounts>, 
     }
     if plugins.on(plugins::NODE_RESTRICTION) {
         registry.admit(NodeRestriction);
+    }
+    if plugins.on(plugins::POD_SECURITY) {
+        registry.admit(PodSecurity);
     }
     if plugins.on(plugins::PRIORITY) {
         registry.admit(Priorities);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Call;
 use super::options::{MANAGER_MAX, is_print};
+use crate::admission::AdmissionNotes;
 use crate::auth::User;
 use crate::status::Status;
 
@@ -17,12 +18,15 @@ pub struct Actor {
     pub manager: String,
     /// Nothing is stored.
     pub dry_run: bool,
+    /// Of the request behind the write.
+    pub notes: Arc<AdmissionNotes>,
 }
 
 impl Actor {
     /// The server on its own behalf.
     pub fn server() -> Self {
-        Self { user: Arc::new(User::server()), manager: SERVER_MANAGER.into(), dry_run: false }
+        let (user, notes) = (Arc::new(User::server()), Arc::default());
+        Self { user, manager: SERVER_MANAGER.into(), dry_run: false, notes }
     }
 
     pub fn of(call: &Call) -> Result<Self, Status> {
@@ -35,7 +39,7 @@ impl Actor {
     pub fn of_delete(call: &Call, dry_run: bool) -> Self {
         let named = call.query.get("fieldManager");
         let manager = if named.is_empty() { agent(&call.user_agent) } else { named.to_owned() };
-        Self { user: call.user.clone(), manager, dry_run }
+        Self { user: call.user.clone(), manager, dry_run, notes: call.notes.clone() }
     }
 }
 

@@ -60,7 +60,8 @@ async fn create(core: &Core, call: &Call, config: &Config) -> Result<Reply, Stat
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
     warnings.extend(call.kind.warnings(&object, None));
-    let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await?;
+    let json = create_tracked(core, call.kind.as_ref(), namespace, object, &actor, Tracking::Done).await;
+    let json = json.map_err(|status| call.warned(status, &warnings))?;
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
 
@@ -72,7 +73,8 @@ async fn change(core: &Core, call: &Call, part: Part, config: &Config) -> Result
         warnings.extend(call.kind.warnings(&made.object, Some((old, part))));
         Ok(made.object)
     };
-    let json = change_tracked(core, call, part, Tracking::Done, make).await?;
+    let json = change_tracked(core, call, part, Tracking::Done, make).await;
+    let json = json.map_err(|status| call.warned(status, &warnings))?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
 }
 

@@ -31,12 +31,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let actor = Actor::of(call)?;
     let created = create(core, call.kind.as_ref(), namespace, object, &actor).await;
-    let json = created.map_err(|status| {
-        // What is asked for is judged before anybody looks whether it is there already.
-        let judged = status.reason == ALREADY_EXISTS;
-        let status = status.warned(&warnings);
-        if judged { status.warned(&more) } else { status }
-    })?;
+    let json = created.map_err(|status| call.warned(status.warned(&warnings), &more))?;
     warnings.extend(more);
     Ok(Reply::object(StatusCode::CREATED, json, warnings))
 }
@@ -179,6 +174,7 @@ fn prepare(
         old: None,
         user: &actor.user,
         now,
+        notes: &actor.notes,
     };
     core.admit(&request, &mut object)?;
     metadata::fill_new(&mut object, core.random.uuid(), now, info.generation);
@@ -189,6 +185,7 @@ fn prepare(
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }
+    actor.notes.pass_rules();
     core.validate(&request, &prepared.object)?;
     let mut object = prepared.object;
     ownership::attach(&mut object, record);

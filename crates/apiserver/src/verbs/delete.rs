@@ -96,6 +96,7 @@ pub async fn delete(
             old: Some(&old),
             user: &actor.user,
             now: core.clock.now(),
+            notes: &actor.notes,
         };
         core.validate(&request, &old)?;
         let deletion = kind.deletion(&old, options.grace_period_seconds).map_err(Status::internal)?;

@@ -53,6 +53,7 @@ pub async fn run(core: &Arc<Core>, call: &Call) -> Result<Reply, Status> {
         old: None,
         user: &call.user,
         now: core.clock.now(),
+        notes: &call.notes,
     };
     core.admit(&request, &mut eviction)?;
     if metadata::name(&eviction) != call.name() {
@@ -170,6 +171,7 @@ impl Eviction<'_> {
             content_type: String::new(),
             body: Default::default(),
             user: self.call.user.clone(),
+            notes: self.call.notes.clone(),
             user_agent: self.call.user_agent.clone(),
             closing: self.call.closing.clone(),
         };

@@ -32,6 +32,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::AdmissionNotes;
 use crate::auth::{Attributes, ResourceAttributes, User, review, token};
 use crate::core::Core;
 use crate::http::accept::{Encoding, Form};
@@ -61,6 +62,7 @@ pub struct Call {
     pub content_type: String,
     pub body: Bytes,
     pub user: Arc<User>,
+    pub notes: Arc<AdmissionNotes>,
     /// Empty if the client sent none.
     pub user_agent: String,
     /// Ends watches when the server goes down.
@@ -136,6 +138,11 @@ impl Call {
         if decision.allowed { Ok(()) } else { Err(asked.forbidden(&self.user, &decision.reason)) }
     }
 
+    /// What a kind warns of goes with a refusal, too, if the object obeys the rules of its kind.
+    fn warned(&self, status: Status, warnings: &[String]) -> Status {
+        if self.notes.rules_passed() { status.warned(warnings) } else { status }
+    }
+
     fn not_found(&self) -> Status {
         Status::not_found(self.info().resource(), self.name())
     }
@@ -160,7 +167,10 @@ pub fn decode_body(call: &Call) -> Result<(Value, Vec<String>), Status> {
 /// Finds the verb for a method and a path, and runs it.
 pub async fn run(core: &Arc<Core>, method: &Method, call: Call) -> Result<Reply, Status> {
     let deprecation = kinds::warnings::deprecation(call.info().resource());
-    let mut reply = dispatch(core, method, call).await?;
+    let notes = call.notes.clone();
+    let reply = dispatch(core, method, call).await;
+    let mut reply = reply.map_err(|status| status.warned(&notes.warnings()))?;
+    reply.warnings.extend(notes.warnings());
     reply.warnings.extend(deprecation.map(str::to_owned));
     Ok(reply)
 }

@@ -46,6 +46,7 @@ async fn patched(core: &Core, call: &Call, part: Part, sent: &Sent) -> Result<Re
         warnings.extend(call.kind.warnings(&input.object, Some((old, part))));
         Ok(input.object)
     };
-    let json = change(core, call, part, make).await?;
+    let json = change(core, call, part, make).await;
+    let json = json.map_err(|status| call.warned(status, &warnings))?;
     Ok(Reply::object(StatusCode::OK, json, warnings))
 }

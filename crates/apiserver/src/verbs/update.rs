@@ -35,19 +35,21 @@ pub enum Tracking {
 pub async fn run(core: &Arc<Core>, call: &Call, part: Part) -> Result<Reply, Status> {
     options::check(call, Verb::Update)?;
     let Input { object, mut warnings } = input::body(call)?;
-    let (code, json, more) =
-        put(core, call, part, object).await.map_err(|status| status.warned(&warnings))?;
+    let mut more = Vec::new();
+    let put = put(core, call, part, object, &mut more).await;
+    let (code, json) = put.map_err(|status| call.warned(status.warned(&warnings), &more))?;
     warnings.extend(more);
     Ok(Reply::object(code, json, warnings))
 }
 
-/// Replaces what is there, or creates what may come about this way. The answer says what to warn of.
+/// Replaces what is there, or creates what may come about this way. `warnings` are those of the kind.
 async fn put(
     core: &Core,
     call: &Call,
     part: Part,
     mut object: Value,
-) -> Result<(StatusCode, Bytes, Vec<String>), Status> {
+    warnings: &mut Vec<String>,
+) -> Result<(StatusCode, Bytes), Status> {
     input::place(call, &mut object)?;
     let info = call.info();
     let missing = core.store.get(&info.table, &call.key()).is_none();
@@ -55,11 +57,10 @@ async fn put(
         check_uid(call, &object, &Value::Null)?;
         call.may(core, "create")?;
         let namespace = call.namespace.as_deref().unwrap_or_default();
-        let warnings = call.kind.warnings(&object, None);
+        *warnings = call.kind.warnings(&object, None);
         let json = create(core, call.kind.as_ref(), namespace, object, &Actor::of(call)?).await?;
-        return Ok((StatusCode::CREATED, json, warnings));
+        return Ok((StatusCode::CREATED, json));
     }
-    let mut warnings = Vec::new();
     let json = change(core, call, part, |old| {
         check_uid(call, &object, old)?;
         if metadata::version(&object)?.is_none() && !info.unconditional_update {
@@ -68,11 +69,11 @@ async fn put(
             return Err(Status::invalid(&info.group, &info.names.plural, call.name(), &[why]));
         }
         input::check_version(call, &object, old)?;
-        warnings = call.kind.warnings(&object, Some((old, part)));
+        *warnings = call.kind.warnings(&object, Some((old, part)));
         Ok(object.clone())
     })
     .await?;
-    Ok((StatusCode::OK, json, warnings))
+    Ok((StatusCode::OK, json))
 }
 
 /// Reads, changes, checks and writes back, until nobody else wrote in between.
@@ -165,12 +166,14 @@ fn prepare(
         group: &info.group,
         plural: &info.names.plural,
         kind: &info.kind,
-        subresource: part.subresource(),
+        // `scale` writes the main part, and is still no write of the main resource.
+        subresource: call.subresource.as_deref().unwrap_or_default(),
         namespace: call.namespace.as_deref().unwrap_or_default(),
         name: call.name(),
         old: Some(old),
         user: &actor.user,
         now,
+        notes: &actor.notes,
     };
     core.admit(&request, &mut new)?;
     metadata::carry_over(&mut new, old);
@@ -186,6 +189,7 @@ fn prepare(
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         metadata::set(&mut new, "generation", Some(generation.into()));
     }
+    actor.notes.pass_rules();
     core.validate(&request, &new)?;
     Ok(new)
 }

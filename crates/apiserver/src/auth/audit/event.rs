@@ -1,5 +1,6 @@
 //! One request as `audit.k8s.io/v1` describes it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_api::keys;
@@ -53,6 +54,8 @@ pub struct Record {
     user: Option<Arc<User>>,
     impersonated: Option<Arc<User>>,
     decision: Option<(&'static str, String)>,
+    /// What admission has to say.
+    annotations: BTreeMap<String, String>,
     status: Option<Value>,
 }
 
@@ -81,6 +84,7 @@ impl Record {
             user: None,
             impersonated: None,
             decision: None,
+            annotations: BTreeMap::new(),
             status: None,
         }
     }
@@ -118,6 +122,10 @@ impl Record {
         if refused.status.code == 403 {
             self.decision = Some(("forbid", refused.reason.clone()));
         }
+    }
+
+    pub fn annotate(&mut self, annotations: BTreeMap<String, String>) {
+        self.annotations.extend(annotations);
     }
 
     /// A failure is shown as the client saw it.
@@ -175,8 +183,12 @@ impl Record {
         add("objectRef", object(&self.asked));
         if stage != Stage::RequestReceived {
             add("responseStatus", self.status.clone());
-            let annotations = |(decision, reason): &(&str, String)| json!({(keys::AUDIT_DECISION): decision, (keys::AUDIT_REASON): reason});
-            add("annotations", self.decision.as_ref().map(annotations));
+            let mut annotations = self.annotations.clone();
+            if let Some((decision, reason)) = &self.decision {
+                annotations.insert(keys::AUDIT_DECISION.into(), (*decision).into());
+                annotations.insert(keys::AUDIT_REASON.into(), reason.clone());
+            }
+            add("annotations", (!annotations.is_empty()).then(|| json!(annotations)));
         }
         let mut line = event.to_string().into_bytes();
         line.push(b'\n');

@@ -20,6 +20,7 @@ use http::request::Parts;
 use tokio::sync::mpsc;
 
 use super::access::{Admitted, Refused};
+use crate::admission::AdmissionNotes;
 use crate::http::body::Body;
 use crate::status::Status;
 use end::End;
@@ -120,8 +121,14 @@ impl Audited<'_> {
     }
 
     /// The last stage, or for long answers the last but one; their end is noticed when it comes.
-    pub async fn answered(mut self, response: Response<Body>, failure: Option<&Status>) -> Response<Body> {
+    pub async fn answered(
+        mut self,
+        response: Response<Body>,
+        failure: Option<&Status>,
+        notes: &AdmissionNotes,
+    ) -> Response<Body> {
         let record = &mut self.end.record;
+        record.annotate(notes.audit_annotations());
         record.answered(response.status().as_u16(), failure);
         let (mut head, mut body) = response.into_parts();
         if let Ok(id) = HeaderValue::from_str(record.id()) {

@@ -150,6 +150,7 @@ fn admission<'a>(call: &'a Call, namespace: &'a str, now: Timestamp) -> Admissio
         old: None,
         user: &call.user,
         now,
+        notes: &call.notes,
     }
 }
 

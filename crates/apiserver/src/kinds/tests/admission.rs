@@ -5,7 +5,7 @@ use bowline_api::Pod;
 use serde_json::json;
 
 use super::*;
-use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
+use crate::admission::{Admission, AdmissionNotes, AdmissionRequest, Lister, Operation};
 use crate::auth::User;
 use crate::kinds::admission::*;
 
@@ -39,7 +39,9 @@ fn request<'a>(plural: &'a str, operation: Operation, old: Option<&'a Value>) ->
     static USER: LazyLock<User> = LazyLock::new(User::server);
     let (group, kind, subresource, namespace, name) = ("", "", "", "default", "data");
     let user = &*USER;
-    AdmissionRequest { operation, group, plural, kind, subresource, namespace, name, old, user, now: now() }
+    static NOTES: LazyLock<AdmissionNotes> = LazyLock::new(AdmissionNotes::default);
+    let (now, notes) = (now(), &*NOTES);
+    AdmissionRequest { operation, group, plural, kind, subresource, namespace, name, old, user, now, notes }
 }
 
 fn admitted(plugin: &dyn Admission, plural: &str, operation: Operation, object: Value) -> Value {

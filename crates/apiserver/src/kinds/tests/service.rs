@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::*;
-use crate::admission::{Admission, AdmissionRequest, Lister, Operation};
+use crate::admission::{Admission, AdmissionNotes, AdmissionRequest, Lister, Operation};
 use crate::auth::User;
 use crate::kinds::admission::ServiceAddresses;
 use crate::kinds::service::ServiceRules;
@@ -129,7 +129,7 @@ impl Lister for Services {
 
 #[test]
 fn addresses_are_handed_out_once() {
-    let user = User::server();
+    let (user, notes) = (User::server(), AdmissionNotes::default());
     let request = |name| AdmissionRequest {
         operation: Operation::Create,
         group: "",
@@ -141,6 +141,7 @@ fn addresses_are_handed_out_once() {
         old: None,
         user: &user,
         now: now(),
+        notes: &notes,
     };
     let taken = json!({"metadata": {"name": "old"}, "spec": {"clusterIPs": ["10.96.0.2"], "ports": [{"nodePort": 30000}]}});
     let services = Services(BTreeMap::from([("old", taken)]));
