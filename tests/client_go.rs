@@ -107,8 +107,8 @@ mod etcd {
 #[test]
 #[ignore = "`make record` runs it"]
 fn upstream() {
-    judge(&ApiServer::upstream(), Lists::Streaming);
-    judge(&ApiServer::upstream(), Lists::Plain);
+    judge(&ApiServer::upstream(&[]), Lists::Streaming);
+    judge(&ApiServer::upstream(&[]), Lists::Plain);
 }
 
 fn judge(server: &ApiServer, lists: Lists) {

@@ -61,12 +61,14 @@ themes! {
     explain,
     get,
     inside,
+    podsecurity,
     raw,
     rules,
     scale,
     serverside,
     snapshots,
     status,
+    unprivileged,
     watch,
 }
 
@@ -78,13 +80,19 @@ fn judge(theme: &str, store: Store) {
         recorded_commands.iter().copied().eq(&commands),
         "the script of `{theme}` changed: run `make record`"
     );
-    let ours = shell::run(theme, &commands, &ApiServer::ours(&store.flags()));
+    let ours = shell::run(theme, &commands, &ApiServer::ours(&[store.flags(), flags(theme)].concat()));
     let meant: Vec<&Deviation> = DEVIATIONS.iter().filter(|deviation| deviation.theme == theme).collect();
     let wrong = differences(&recorded, &ours, &meant);
     let summary =
         format!("{theme} on {store:?}: {} of {} answers differ from upstream's", wrong.len(), ours.len());
     let details = wrong.join("\n\n");
     assert!(wrong.is_empty(), "{summary} (- upstream, + ours):\n\n{details}");
+}
+
+/// Of both servers.
+fn flags(theme: &str) -> Vec<String> {
+    let plain = theme == "unprivileged";
+    if plain { Vec::new() } else { vec!["--allow-privileged=true".into()] }
 }
 
 fn script_of(theme: &str) -> PathBuf {
@@ -123,7 +131,7 @@ fn record() {
     let is_chosen = |theme: &&&str| chosen.is_empty() || chosen.split(' ').any(|name| name == **theme);
     for theme in THEMES.iter().filter(is_chosen) {
         let commands = script::commands(&read(&script_of(theme)));
-        let steps: Vec<Step> = shell::run(theme, &commands, &ApiServer::upstream());
+        let steps: Vec<Step> = shell::run(theme, &commands, &ApiServer::upstream(&flags(theme)));
         std::fs::write(recording(theme), script::render(&steps)).expect("write the recording");
         let _ = writeln!(std::io::stderr(), "recorded {theme}: {} answers", steps.len());
     }

@@ -53,17 +53,18 @@ impl ApiServer {
         self.wait_until_ready("bowline");
     }
 
-    /// Upstream's kube-apiserver with an etcd of its own, and a few controllers.
-    pub fn upstream() -> Self {
+    /// Upstream's kube-apiserver with these further flags, an etcd of its own, and a few controllers.
+    pub fn upstream(flags: &[String]) -> Self {
         let scratch = scratch();
         let [client, etcd_peer, port] = free_ports();
-        let etcd = logged(etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
+        let etcd = logged(&mut etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
         give_past(client);
         let kubeconfig = credentials(scratch.path(), port);
-        let process = logged(kube_apiserver(scratch.path(), client, port), scratch.path(), "kube-apiserver");
+        let mut command = kube_apiserver(scratch.path(), client, port);
+        let process = logged(command.args(flags), scratch.path(), "kube-apiserver");
         let mut server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
         server.wait_until_ready("kube-apiserver");
-        let controllers = logged(controllers(&server.kubeconfig), server.scratch.path(), "controllers");
+        let controllers = logged(&mut controllers(&server.kubeconfig), server.scratch.path(), "controllers");
         server.processes.push(controllers);
         server
     }
@@ -109,14 +110,14 @@ impl Drop for ApiServer {
 fn bowline(scratch: &Path, flags: &[String]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
     command.args(["kube-apiserver", "--secure-port", "0", "--data-dir"]).arg(scratch).args(flags);
-    logged(command, scratch, "bowline")
+    logged(&mut command, scratch, "bowline")
 }
 
 fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("bowline-api-").tempdir().expect("scratch directory")
 }
 
-fn logged(mut command: Command, scratch: &Path, name: &str) -> Child {
+fn logged(command: &mut Command, scratch: &Path, name: &str) -> Child {
     let log = std::fs::File::create(scratch.join(format!("{name}.log"))).expect("log file");
     let errors = log.try_clone().expect("log file");
     let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
@@ -198,7 +199,6 @@ fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
         ("service-account-signing-key-file", file("accounts.key")),
         ("service-cluster-ip-range", SERVICE_RANGE.into()),
         ("authorization-mode", "Node,RBAC".into()),
-        ("allow-privileged", "true".into()),
         ("endpoint-reconciler-type", "none".into()),
     ];
     let mut command = Command::new(peer("kube-apiserver"));

@@ -1,5 +1,6 @@
 //! What every verb works on.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use bowline_api::ObjectKey;
@@ -14,6 +15,7 @@ use crate::discovery::Documents;
 use crate::json::size_within;
 use crate::limits::{LimitSettings, Limits};
 use crate::metadata;
+use crate::field::{Invalid, Reason};
 use crate::metrics::Metrics;
 use crate::output::SharedFrames;
 use crate::proxy::NodeProxy;
@@ -43,6 +45,7 @@ pub struct Core {
     pub shared_frames: Arc<SharedFrames>,
     pub limits: Limits,
     node_proxy: OnceLock<NodeProxy>,
+    allow_privileged: AtomicBool,
 }
 
 impl Core {
@@ -72,6 +75,7 @@ impl Core {
             shared_frames: Arc::default(),
             limits,
             node_proxy: OnceLock::new(),
+            allow_privileged: AtomicBool::new(false),
         }
     }
 
@@ -83,6 +87,16 @@ impl Core {
     /// The first one stays.
     pub fn set_node_proxy(&self, proxy: NodeProxy) {
         let _ = self.node_proxy.set(proxy);
+    }
+
+    pub fn set_allow_privileged(&self, allow: bool) {
+        self.allow_privileged.store(allow, Ordering::Relaxed);
+    }
+
+    /// Drops those errors that stand only for what this server allows.
+    pub fn settle(&self, errors: &mut Vec<Invalid>) {
+        let allow = self.allow_privileged.load(Ordering::Relaxed);
+        errors.retain(|error| !allow || error.reason != Reason::Disallowed);
     }
 
     /// The kinds as they are now.

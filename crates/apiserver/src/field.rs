@@ -22,6 +22,8 @@ pub enum Reason {
     Invalid,
     NotSupported,
     Forbidden,
+    /// Forbidden, unless the server allows privileged containers.
+    Disallowed,
     Duplicate,
     NotFound,
     TooLong,
@@ -37,7 +39,7 @@ impl Reason {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",
             Self::NotSupported => "FieldValueNotSupported",
-            Self::Forbidden => "FieldValueForbidden",
+            Self::Forbidden | Self::Disallowed => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
             Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
@@ -51,7 +53,7 @@ impl Reason {
             Self::Required => "Required value",
             Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
-            Self::Forbidden => "Forbidden",
+            Self::Forbidden | Self::Disallowed => "Forbidden",
             Self::Duplicate => "Duplicate value",
             Self::NotFound => "Not found",
             Self::TooLong => "Too long",
@@ -75,6 +77,10 @@ impl Invalid {
     }
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { reason: Reason::Forbidden, field: field.into(), value: None, detail: detail.into() }
+    }
+    /// Rules do not know what the server allows, so they object, and the server drops what it allows.
+    pub fn disallowed(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { reason: Reason::Disallowed, ..Self::forbidden(field, detail) }
     }
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {

@@ -113,6 +113,11 @@ impl Server {
         self.core.set_node_proxy(proxy);
     }
 
+    /// Lets pods have privileged containers; without this they are refused, as by upstream's server.
+    pub fn set_allow_privileged(&self, allow: bool) {
+        self.core.set_allow_privileged(allow);
+    }
+
     /// Keeps roles that are made of others up to date, until `stop`.
     pub async fn follow_aggregation(&self, stop: CancellationToken) {
         rbac::follow_aggregation(&self.core, stop).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{
-    ClaimResize, DefaultClass, DefaultTolerations, PodSecurity, Priorities, ServiceAccounts,
+    ClaimResize, DefaultClass, DefaultTolerations, PodSecurity, Priorities, RuntimeClasses, ServiceAccounts,
     ServiceAddresses, StorageProtection,
 };
 use super::binding::BindingRules;
@@ -120,6 +120,9 @@ fn register_plugins(registry: &mut Registry, accounts: Option<ServiceAccounts>, 
     }
     if plugins.on(plugins::CLAIM_RESIZE) {
         registry.admit(ClaimResize);
+    }
+    if plugins.on(plugins::RUNTIME_CLASS) {
+        registry.admit(RuntimeClasses);
     }
     // Parts of the server upstream, which nobody can turn off.
     registry.admit(EscalationGuard);

@@ -182,6 +182,7 @@ fn prepare(
     let mut errors = metadata::validate(&prepared.object, kind);
     errors.extend(prepared.errors);
     errors.extend(ownership::errors(&record));
+    core.settle(&mut errors);
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, &name, &errors));
     }

@@ -166,8 +166,11 @@ fn prepare(
         group: &info.group,
         plural: &info.names.plural,
         kind: &info.kind,
-        // `scale` writes the main part, and is still no write of the main resource.
-        subresource: call.subresource.as_deref().unwrap_or_default(),
+        subresource: match part {
+            // `scale` writes the main part, and is still no write of the main resource.
+            Part::Main => call.subresource.as_deref().unwrap_or_default(),
+            other => other.subresource(),
+        },
         namespace: call.namespace.as_deref().unwrap_or_default(),
         name: call.name(),
         old: Some(old),
@@ -182,6 +185,7 @@ fn prepare(
     errors.extend(metadata::validate(&new, call.kind.as_ref()));
     errors.extend(metadata::validate_update(&new, old));
     errors.extend(prepared.errors);
+    core.settle(&mut errors);
     if !errors.is_empty() {
         return Err(Status::invalid(&info.group, &info.kind, call.name(), &errors));
     }

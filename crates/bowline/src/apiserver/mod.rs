@@ -44,6 +44,9 @@ pub struct KubeApiserver {
     /// Admission plugins to turn off, e.g. ServiceAccount where nobody makes the accounts of namespaces
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    /// Let pods have privileged containers
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    allow_privileged: bool,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
@@ -65,6 +68,7 @@ impl KubeApiserver {
         let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
         let server = server(store, &host, settings, &plugins).await?;
         server.set_node_proxy(self.kubelets.proxy(&host)?);
+        server.set_allow_privileged(self.allow_privileged);
 
         let stop = CancellationToken::new();
         let kubeconfig = self.data_dir.join("kubeconfig");

@@ -93,6 +93,28 @@ async fn every_stage_of_every_request() {
     assert_eq!(all[1]["annotations"]["authorization.k8s.io/decision"], "allow");
 }
 
+/// A refusal names the policy that was enforced; a policy that is only audited leaves its finding here alone.
+#[tokio::test]
+async fn pod_security_annotates_its_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let server = audited(&path).await;
+    let label = |mode: &str| format!("pod-security.kubernetes.io/{mode}");
+    let labels = json!({(label("enforce")): "baseline", (label("audit")): "restricted"});
+    let namespace = json!({"metadata": {"name": "team", "labels": labels}});
+    let root = Who::bearer("root");
+    assert_eq!(post(&server, &root, "/api/v1/namespaces", namespace).await.0, 201);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"hostPID": true, "containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(post(&server, &root, "/api/v1/namespaces/team/pods", pod).await.0, 403);
+    drop(server);
+    let annotations = lines(&path).pop().unwrap()["annotations"].clone();
+    assert_eq!(annotations[label("enforce-policy")], "baseline:latest");
+    let violations = annotations[label("audit-violations")].as_str().unwrap();
+    let start = r#"would violate PodSecurity "restricted:latest": host namespaces (hostPID=true), allowPriv"#;
+    assert!(violations.starts_with(start), "{violations}");
+    assert_eq!(annotations["authorization.k8s.io/decision"], "allow");
+}
+
 #[tokio::test]
 async fn a_watch_is_complete_when_it_ends() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,15 @@
 //! What single rows refuse.
 
+use std::collections::HashSet;
+
+use k8s_openapi::api::node::v1::RuntimeClass;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::items;
-use crate::field::Invalid;
-use crate::kinds::check::{self, addresses};
+use crate::field::{Invalid, Reason};
+use crate::kinds::check::{self, addresses, go, names, selectors};
+use crate::kinds::pod::{resources, scheduling};
 
 /// Addresses are addresses, and of several ports each has a name.
 pub fn endpoints(object: &Value) -> Vec<Invalid> {
@@ -34,4 +39,26 @@ pub fn revision(object: &Value) -> Vec<Invalid> {
         _ => Some(Invalid::required("data", "data must be a valid JSON object")),
     };
     negative.into_iter().chain(missing).collect()
+}
+
+/// A handler, and what the pods of the class get in addition.
+pub fn runtime_class(object: &Value) -> Vec<Invalid> {
+    // The schema has let it through, so it is one.
+    let class = RuntimeClass::deserialize(object).unwrap_or_default();
+    let mut errors = names::required_label("handler", &class.handler);
+    let overhead = class.overhead.and_then(|overhead| overhead.pod_fixed);
+    errors.extend(resources::overhead("overhead", overhead.as_ref()));
+    let Some(rules) = class.scheduling else { return errors };
+    errors.extend(selectors::labels("scheduling.nodeSelector", rules.node_selector.as_ref()));
+    let (at, tolerations) = ("scheduling.tolerations", rules.tolerations.unwrap_or_default());
+    errors.extend(scheduling::tolerations(at, &tolerations));
+    let mut seen = HashSet::new();
+    for (index, one) in tolerations.iter().enumerate() {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        if !seen.insert([&one.key, &one.operator, &one.value, &one.effect].map(text)) {
+            let field = format!("{at}[{index}]");
+            errors.push(go::shown(Reason::Duplicate, &field, "core.v1.Toleration", one, ""));
+        }
+    }
+    errors
 }

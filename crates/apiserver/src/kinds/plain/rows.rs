@@ -101,6 +101,7 @@ pub const ROWS: &[Row] = &[
         namespaced: false,
         create_on_update: true,
         unconditional_update: false,
+        errors: errors::runtime_class,
         fixed: &["handler"],
         columns: &[column::NAME, column::text("Handler", "Configuration of the runtime."), column::AGE],
         cells: cells::runtime_class,

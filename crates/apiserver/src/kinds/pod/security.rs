@@ -26,8 +26,10 @@ fn has_own_users(spec: &PodSpec) -> bool {
 }
 
 pub fn of_container(at: &str, context: &SecurityContext, spec: &PodSpec) -> Vec<Invalid> {
-    let mut errors: Vec<Invalid> =
-        id_error(format!("{at}.runAsUser"), context.run_as_user).into_iter().collect();
+    let privileged = (context.privileged == Some(true))
+        .then(|| Invalid::disallowed(format!("{at}.privileged"), "disallowed by cluster policy"));
+    let mut errors: Vec<Invalid> = privileged.into_iter().collect();
+    errors.extend(id_error(format!("{at}.runAsUser"), context.run_as_user));
     errors.extend(id_error(format!("{at}.runAsGroup"), context.run_as_group));
     if let Some(mount) = context.proc_mount.as_deref() {
         let field = format!("{at}.procMount");
@@ -175,6 +177,40 @@ fn is_sysctl(name: &str) -> bool {
         end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
     };
     name.len() <= SYSCTL_MAX && name.split(['.', '/']).all(segment)
+}
+
+/// Windows containers on the host itself: all of a pod or none, on the host's network, where privileged ones are allowed.
+pub fn host_process(at: &str, spec: &PodSpec) -> Vec<Invalid> {
+    let own = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+    let own = own.and_then(|options| options.host_process);
+    let containers = all(at, spec);
+    let (mut errors, mut count) = (Vec::new(), 0);
+    for (path, one) in &containers {
+        let options = one.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+        let asked = options.and_then(|options| options.host_process);
+        if let (Some(own), Some(asked)) = (own, asked)
+            && own != asked
+        {
+            let field = format!("{path}.securityContext.windowsOptions.hostProcess");
+            let text = format!("pod hostProcess value must be identical if both are specified, was {own}");
+            errors.push(Invalid::invalid(field, asked, text));
+        }
+        count += usize::from(asked.or(own) == Some(true));
+    }
+    if count == 0 {
+        return errors;
+    }
+    if count != containers.len() {
+        let text =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.push(Invalid::invalid(at, "", text));
+    }
+    if spec.host_network != Some(true) {
+        let text = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.push(Invalid::invalid(format!("{at}.hostNetwork"), false, text));
+    }
+    errors.push(Invalid::disallowed(at, "hostProcess containers are disallowed by cluster policy"));
+    errors
 }
 
 /// Devices and the host's namespaces know no other users than the host's.

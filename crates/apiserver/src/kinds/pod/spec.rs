@@ -39,6 +39,7 @@ pub fn errors(at: &str, owner: Owner<'_>, spec: &PodSpec) -> Vec<Invalid> {
     errors.extend(gate_errors(at, spec));
     let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
     errors.extend(scheduling::spread(&format!("{at}.topologySpreadConstraints"), constraints));
+    errors.extend(security::host_process(at, spec));
     errors.extend(security::host_users(at, spec));
     errors.extend(network::hostname_override(&format!("{at}.hostnameOverride"), spec));
     errors.extend(name_errors(at, spec));

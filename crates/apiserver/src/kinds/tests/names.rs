@@ -87,7 +87,7 @@ fn every_kind_as_upstream_has_it() {
         "storage.k8s.io/v1 volumeattributesclasses volumeattributesclass VolumeAttributesClass vac replies-object",
     ];
     assert_eq!(shown, want);
-    assert_eq!(registry.admission().len(), 9);
+    assert_eq!(registry.admission().len(), 11);
 }
 
 fn reply(reply: DeleteReply) -> &'static str {

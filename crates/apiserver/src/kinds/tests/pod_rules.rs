@@ -300,6 +300,7 @@ fn security_and_network() {
                     json!({"securityContext": {"allowPrivilegeEscalation": false, "privileged": true}}),
                 ),
                 &[
+                    "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
                     "spec.containers[0].securityContext: Invalid value: {\"Capabilities\":null,\"Privileged\":true,\"SELinuxOptions\":null,\"WindowsOptions\":null,\"RunAsUser\":null,\"RunAsGroup\":null,\"RunAsNonRoot\":null,\"ReadOnlyRootFilesystem\":null,\"AllowPrivilegeEscalation\":false,\"ProcMount\":null,\"SeccompProfile\":null,\"AppArmorProfile\":null}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
                 ],
             ),

@@ -8,6 +8,7 @@ mod eviction;
 mod namespaces;
 mod parts;
 mod patches;
+mod pod_admission;
 mod propagation;
 mod reads;
 mod scale;
