@@ -41,8 +41,20 @@ impl<K> Clone for Watched<K> {
 struct Inner<K> {
     client: Client,
     stop: CancellationToken,
-    objects: Mutex<BTreeMap<ObjectKey, Entry<K>>>,
+    objects: Mutex<Objects<K>>,
     handlers: Mutex<Vec<Handler>>,
+}
+
+struct Objects<K> {
+    entries: BTreeMap<ObjectKey, Entry<K>>,
+    /// What each follower follows, so that its word costs no look at all the others'.
+    followed: BTreeMap<String, BTreeSet<ObjectKey>>,
+}
+
+impl<K> Default for Objects<K> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), followed: BTreeMap::new() }
+    }
 }
 
 struct Entry<K> {
@@ -64,24 +76,26 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
     }
 
     pub fn get(&self, key: &ObjectKey) -> Found<Arc<K>> {
-        self.objects().get(key).map_or(Found::Unknown, |entry| entry.found.clone())
+        self.objects().entries.get(key).map_or(Found::Unknown, |entry| entry.found.clone())
     }
 
     /// From now on `follower` follows these objects and no others.
     pub fn follow(&self, follower: &str, keys: &BTreeSet<ObjectKey>) {
         let mut objects = self.objects();
-        objects.retain(|key, entry| {
-            if !keys.contains(key) {
-                entry.followers.remove(follower);
-            }
-            let kept = !entry.followers.is_empty() || keys.contains(key);
-            if !kept {
+        let before = match keys.is_empty() {
+            true => objects.followed.remove(follower).unwrap_or_default(),
+            false => objects.followed.insert(follower.to_owned(), keys.clone()).unwrap_or_default(),
+        };
+        for key in before.difference(keys) {
+            let Some(entry) = objects.entries.get_mut(key) else { continue };
+            entry.followers.remove(follower);
+            if entry.followers.is_empty() {
                 entry.stop.cancel();
+                objects.entries.remove(key);
             }
-            kept
-        });
-        for key in keys {
-            let entry = objects.entry(key.clone()).or_insert_with(|| self.watch(key));
+        }
+        for key in keys.difference(&before) {
+            let entry = objects.entries.entry(key.clone()).or_insert_with(|| self.watch(key));
             entry.followers.insert(follower.to_owned());
         }
     }
@@ -96,7 +110,7 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
     fn saw(&self, key: &ObjectKey, found: Found<Arc<K>>, watch: &CancellationToken) {
         let followers = {
             let mut objects = self.objects();
-            let Some(entry) = objects.get_mut(key).filter(|_| !watch.is_cancelled()) else { return };
+            let Some(entry) = objects.entries.get_mut(key).filter(|_| !watch.is_cancelled()) else { return };
             entry.found = found;
             entry.followers.clone()
         };
@@ -106,7 +120,7 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
         }
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Entry<K>>> {
+    fn objects(&self) -> MutexGuard<'_, Objects<K>> {
         self.inner.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

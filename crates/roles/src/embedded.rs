@@ -23,6 +23,8 @@ pub struct Settings {
     pub drivers: Vec<Driver>,
     /// Directories that containers must not see.
     pub hidden: Vec<PathBuf>,
+    /// `--allow-privileged`: whether containers may have what reaches beyond them.
+    pub allow_privileged: bool,
     /// Where the kubelet answers the API server, if it does.
     pub kubelet: Option<Serving>,
     /// The certificate of the API server's authority, PEM. With it, every namespace gets what pods need to talk to the
@@ -66,6 +68,7 @@ impl Embedded {
         }
         let mut config = KubeletConfig::new(&settings.node_name, &settings.kubelet_dir);
         config.data_dir_hidden.clone_from(&settings.hidden);
+        config.allow_privileged = settings.allow_privileged;
         config.serving.clone_from(&settings.kubelet);
         let kubelet = run_kubelet(ports.clone(), config, &crew).await?;
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })

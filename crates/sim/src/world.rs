@@ -78,6 +78,7 @@ impl World {
             node_name: NODE.into(),
             kubelet_dir: KUBELET_DIR.into(),
             drivers: vec![Driver { name: local::NAME.into(), socket, attaches: true }],
+            allow_privileged: false,
             hidden: Vec::new(),
             kubelet: None,
             root_ca: Some(AUTHORITY.into()),

@@ -18,6 +18,8 @@ pub struct Config {
     pub shim: Option<PathBuf>,
     /// Where objects are kept and for how long.
     pub keeping: StoreArgs,
+    /// Whether containers may have what reaches beyond them.
+    pub allow_privileged: bool,
 }
 
 impl Config {
@@ -47,6 +49,7 @@ impl Config {
             node_name,
             shim: None,
             keeping: StoreArgs::default(),
+            allow_privileged: false,
         })
     }
 
@@ -59,6 +62,7 @@ impl Config {
             node_name: "this-machine".into(),
             shim: None,
             keeping: StoreArgs::default(),
+            allow_privileged: false,
         }
     }
 

@@ -40,6 +40,10 @@ pub struct Up {
     /// Name of this node; the host name by default
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
+    /// Let pods have privileged containers and capabilities that reach beyond a container; a pod that uses them owns
+    /// this machine
+    #[arg(long)]
+    allow_privileged: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -51,6 +55,7 @@ impl Up {
         let started = Instant::now();
         let mut config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
         config.keeping = self.store;
+        config.allow_privileged = self.allow_privileged;
         let running = Running::start(config).await?;
         greet(&terminal, &running, started);
 

@@ -65,6 +65,7 @@ impl Running {
             kubelet_dir: config.kubelet_dir.clone(),
             drivers: drivers.settings(),
             hidden: vec![config.data_dir.clone(), config.kubelet_dir.clone()],
+            allow_privileged: config.allow_privileged,
             root_ca: Some(serving.authority.clone()),
             kubelet: Some(link.kubelet),
         };

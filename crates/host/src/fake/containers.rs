@@ -15,11 +15,21 @@ use crate::containers::{
 };
 use crate::kernel::{KernelError, Result};
 
+/// What a program of the fake machine does when it is run in a container.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    pub takes: std::time::Duration,
+    pub code: i32,
+    pub output: String,
+}
+
 pub(super) struct Container {
     state: watch::Sender<State>,
     evicted: bool,
     /// Whether it does nothing when it is asked to end.
     pub stubborn: bool,
+    /// What it was started with.
+    pub spec: ContainerSpec,
     /// Filesystems its mount namespace keeps in use while it runs.
     uses: Vec<FsId>,
 }
@@ -54,8 +64,13 @@ impl World {
         };
         self.next_pid += 1;
         let uses = spec.mounts.iter().flat_map(|m| self.tree.table.below(&m.source)).collect();
-        let container =
-            Container { state: watch::Sender::new(state.clone()), evicted: false, stubborn: false, uses };
+        let container = Container {
+            state: watch::Sender::new(state.clone()),
+            evicted: false,
+            stubborn: false,
+            spec: spec.clone(),
+            uses,
+        };
         self.containers.insert(spec.id.clone(), container);
         state
     }
@@ -67,15 +82,10 @@ impl World {
 
     /// Ends a running container; one that has ended keeps its first exit.
     pub fn end_container(&mut self, id: &str, code: i32, error: Option<&str>, now: Timestamp) {
-        self.end(id, code, error, false, now);
+        self.end_as(id, code, error, false, now);
     }
 
-    /// Ends a running container as the kernel does when its memory is used up.
-    pub fn end_for_memory(&mut self, id: &str, now: Timestamp) {
-        self.end(id, SIGNALLED + nix::libc::SIGKILL, None, true, now);
-    }
-
-    fn end(&mut self, id: &str, code: i32, error: Option<&str>, oom_killed: bool, now: Timestamp) {
+    pub fn end_as(&mut self, id: &str, code: i32, error: Option<&str>, oom_killed: bool, now: Timestamp) {
         let Some(container) = self.containers.get(id) else { return };
         let signal = (code > SIGNALLED).then_some(code - SIGNALLED);
         container.state.send_modify(|state| {
@@ -148,9 +158,31 @@ impl Containers for FakeHost {
         Ok(())
     }
 
-    /// There are no programs on the fake machine.
-    async fn exec(&self, id: &str, _spec: &ExecSpec) -> Result<Session> {
-        Err(KernelError::errno(format!("run a program in container `{id}`"), Errno::ENOSYS as i32))
+    /// The fake machine has the programs that a test gave it.
+    async fn exec(&self, id: &str, spec: &ExecSpec) -> Result<Session> {
+        let what = || format!("run a program in container `{id}`");
+        let mut world = self.world();
+        match world.containers.get(id).map(Container::state) {
+            Some(State::Running { .. }) => {}
+            _ => return Err(KernelError::errno(what(), Errno::ESRCH as i32)),
+        }
+        let command = spec.argv.join(" ");
+        let Program { takes, code, output } = world
+            .programs
+            .get(&command)
+            .cloned()
+            .ok_or_else(|| KernelError::errno(what(), Errno::ENOSYS as i32))?;
+        world.executed.push((id.to_owned(), command));
+        Ok(Session {
+            stdin: None,
+            stdout: Box::new(std::io::Cursor::new(output.into_bytes())),
+            stderr: None,
+            terminal: None,
+            ended: Box::pin(async move {
+                tokio::time::sleep(takes).await;
+                Ok(code)
+            }),
+        })
     }
 
     async fn remove(&self, id: &str) -> Result<()> {

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::tree::FsId;
-use super::{FakeHost, loops, mounts, net};
+use super::{FakeHost, Program, loops, mounts, net};
 use crate::Clock;
-use crate::containers::State;
+use crate::containers::{ContainerSpec, SIGNALLED, State};
 use crate::disk::{Owner, Space};
 use crate::kernel::{Content, Mount, Queue};
 
@@ -39,10 +39,25 @@ impl FakeHost {
         self.world().end_container(id, code, None, now);
     }
 
-    /// Ends a running container as if it had used up its memory.
-    pub fn exit_for_memory(&self, id: &str) {
+    /// Ends a running container as the kernel does when its memory is used up.
+    pub fn out_of_memory(&self, id: &str) {
         let now = self.now();
-        self.world().end_for_memory(id, now);
+        self.world().end_as(id, SIGNALLED + nix::libc::SIGKILL, None, true, now);
+    }
+
+    /// What a container was started with.
+    pub fn container_spec(&self, id: &str) -> Option<ContainerSpec> {
+        self.world().containers.get(id).map(|container| container.spec.clone())
+    }
+
+    /// What a command line does from now on when it is run in a container.
+    pub fn set_program(&self, command: &str, program: Program) {
+        self.world().programs.insert(command.to_owned(), program);
+    }
+
+    /// Container and command line of each program that was run in one, in order.
+    pub fn executed(&self) -> Vec<(String, String)> {
+        self.world().executed.clone()
     }
 
     /// Lets a container ignore what only asks it to end.

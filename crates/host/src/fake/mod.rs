@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use crate::kernel::KernelError;
 use crate::{Clock, Failpoints, Host, Random};
+pub use containers::Program;
 use tree::Tree;
 
 /// 2026-01-01T00:00:00Z, when every fake world begins.
@@ -62,6 +63,10 @@ struct World {
     loops: BTreeMap<u32, loops::Loop>,
     sockets: net::Sockets,
     containers: BTreeMap<String, containers::Container>,
+    /// By command line.
+    programs: BTreeMap<String, Program>,
+    /// Container and command line of each program that was run.
+    executed: Vec<(String, String)>,
     next_pid: u32,
     tools: Vec<String>,
     faults: BTreeMap<String, VecDeque<i32>>,

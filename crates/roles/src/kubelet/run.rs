@@ -32,6 +32,8 @@ pub struct KubeletConfig {
     pub data_dir_hidden: Vec<PathBuf>,
     /// How long containers get to end when the node agent stops.
     pub drain_grace: Duration,
+    /// `--allow-privileged`: whether containers may have what reaches beyond them.
+    pub allow_privileged: bool,
     /// Where to answer those who want logs or to run something inside; nobody is answered without it.
     pub serving: Option<Serving>,
 }
@@ -45,6 +47,7 @@ impl KubeletConfig {
             kubelet_dir,
             data_dir_hidden: Vec::new(),
             drain_grace: DRAIN_GRACE,
+            allow_privileged: false,
             serving: None,
         }
     }
@@ -109,6 +112,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
         log_dir: config.pod_logs_dir,
         hidden,
         drain_grace: config.drain_grace,
+        allow_privileged: config.allow_privileged,
     };
     let changed = Arc::new(Notify::new());
     let wake = changed.clone();

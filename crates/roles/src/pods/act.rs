@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bowline_api::{Meta, Pod};
+use bowline_api::{ConfigMap, Meta, Pod, Secret, pod};
 use bowline_host::kernel::KernelError;
 use bowline_machinery::effect::{EffectError, Effects, Part};
 use bowline_machinery::told::Told;
-use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder};
+use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder, Watched};
 use jiff::Timestamp;
 
 use super::decide::decide;
+use super::probes;
 use super::runtime::Runtime;
-use super::spec;
-use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGTERM, State, Step, Why};
+use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGKILL, State, Step, Why};
+use super::{spec, status};
 use crate::kubelet::{Alarms, Tenants};
 use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
@@ -23,6 +24,8 @@ use crate::volumemanager::Mounts;
 const LOG_DIR_MODE: u32 = 0o755;
 /// What the status shows for a container of which nothing is known any more.
 const LOST_CODE: i32 = 137;
+/// A wait of this length is worth an event.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before a container is waited for again that could not be.
 const WAIT_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,9 @@ pub struct Pods {
     pub runtime: Runtime,
     pub queue: Queue<String>,
     pub alarms: Alarms,
+    /// What variables of containers come from; followed by pod UID.
+    pub maps: Watched<ConfigMap>,
+    pub secrets: Watched<Secret>,
     /// Back-offs that pods were told of.
     pub told: Arc<Told<String>>,
 }
@@ -64,15 +70,15 @@ impl Keyed for Pods {
     }
 
     fn waiting(&self, uid: &String, seen: &Observed, why: &Why) {
-        if let (Why::BackOff { container, at }, Some(pod)) = (why, &seen.pod)
+        if let (Why::BackOff { container, at }, Some(pod)) = (why.reason(), &seen.pod)
             && self.told.news(uid, &format!("{container} {at}"))
         {
-            let (name, namespace) = (pod.name(), pod.namespace());
             let text =
-                format!("Back-off restarting failed container {container} in pod {name}_{namespace}({uid})");
+                format!("Back-off restarting failed container {container} in pod {}", spec::pod_text(pod));
             self.recorder.warning(pod.as_ref(), "BackOff", text);
         }
-        if let Some(at) = why.until() {
+        let patience = self.tell_when_overdue(seen, why);
+        if let Some(at) = [why.until(), patience].into_iter().flatten().min() {
             self.alarms.set(uid, at, seen.now);
         }
     }
@@ -85,13 +91,17 @@ impl Keyed for Pods {
             Action::Start { container, number, spec } => {
                 return self.start(&seen, &container, number, &spec).await;
             }
+            Action::Probe { container, number, kind } => self.probe(&seen, &container, number, kind),
+            Action::RunHook { container, number, hook, deadline } => {
+                self.run_hook(&seen, &container, number, hook, deadline);
+            }
             Action::Evict { container, number } => {
                 let id = seen.id(&container, number);
                 self.on_container("evict", &id, self.ports.host.containers.mark_evicted(&id)).await?;
                 self.runtime.evicted(uid, &container, number);
             }
-            Action::Signal { container, number, signal } => {
-                return self.signal(&seen, &container, number, signal).await;
+            Action::Signal { container, number, signal, text } => {
+                return self.signal(&seen, &container, number, signal, text).await;
             }
             Action::RemoveLogs { container, before } => {
                 self.remove_logs(&seen, &container, before).await?;
@@ -104,6 +114,7 @@ impl Keyed for Pods {
             }
             Action::PatchStatus(patch) => {
                 let Some(pod) = &seen.pod else { return Ok(()) };
+                self.tell_of_status(pod, &patch);
                 let patched = self.effects.patch_strategic::<Pod>(Part::Status, pod, patch).await;
                 return gone_is_fine(patched.map(drop));
             }
@@ -125,6 +136,7 @@ impl Keyed for Pods {
                 self.runtime.forget(uid);
                 self.alarms.forget(uid);
                 self.told.forget(uid);
+                self.follow(uid, None);
             }
         }
         Ok(())
@@ -132,6 +144,43 @@ impl Keyed for Pods {
 }
 
 impl Pods {
+    /// Tells the pod what keeps it waiting once that has taken long; returns when that will be.
+    fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Timestamp> {
+        let (reason, text) = why.overdue()?;
+        let (since, told) = self.runtime.update(&seen.uid, |memory| {
+            let known = memory.waits.take().filter(|(known, ..)| *known == text);
+            let (_, since, told) = known.unwrap_or_else(|| (text.clone(), seen.now, false));
+            let due = probes::after(since, PATIENCE) <= seen.now;
+            memory.waits = Some((text.clone(), since, told || due));
+            (since, told)
+        });
+        let at = probes::after(since, PATIENCE);
+        if at > seen.now {
+            return Some(at);
+        }
+        if let (Some(pod), false) = (&seen.pod, told) {
+            self.recorder.warning(pod.as_ref(), reason, text);
+        }
+        None
+    }
+
+    /// Says in events what the status shows, because people look there first.
+    fn tell_of_status(&self, pod: &Pod, patch: &serde_json::Value) {
+        for (container, reason, message) in status::newly_refused(pod, patch) {
+            let (event, text) = match reason {
+                "InvalidImageName" => ("InspectFailed", message.to_owned()),
+                "ErrImagePull" => {
+                    ("Failed", format!("Failed to pull image of container {container}: {message}"))
+                }
+                _ => ("Failed", format!("Error: {message}")),
+            };
+            self.recorder.warning(pod, event, text);
+        }
+        if patch["status"]["reason"] == status::DEADLINE_EXCEEDED {
+            self.recorder.normal(pod, status::DEADLINE_EXCEEDED, status::DEADLINE_TEXT);
+        }
+    }
+
     async fn remove_logs(&self, seen: &Observed, container: &str, before: u32) -> Result<(), EffectError> {
         let Some(pod) = &seen.pod else { return Ok(()) };
         let log = spec::log(&self.config, pod, container, before);
@@ -167,6 +216,7 @@ impl Pods {
         let (normal, warning) = (Recorder::normal::<Pod>, Recorder::warning::<Pod>);
         match started {
             Ok(state) => {
+                self.tell_of_skipped(seen, container);
                 tell(normal, "Created", "Container created".into());
                 match &state {
                     State::Running { .. } => tell(normal, "Started", "Container started".into()),
@@ -186,21 +236,37 @@ impl Pods {
         }
     }
 
+    /// In upstream's words.
+    fn tell_of_skipped(&self, seen: &Observed, container: &str) {
+        let Some(pod) = &seen.pod else { return };
+        let started = pod::containers(pod).filter(|one| one.name == container);
+        for (source, keys) in started.flat_map(|one| spec::skipped(one, &seen.objects)) {
+            let (kind, name) = source.split_once(' ').unwrap_or_default();
+            let text = format!(
+                "Keys [{}] from the EnvFrom {kind} {}/{name} were skipped since they are considered invalid environment variable names.",
+                keys.join(", "),
+                pod.namespace()
+            );
+            self.recorder.warning(pod.as_ref(), "InvalidEnvironmentVariableNames", text);
+        }
+    }
+
     async fn signal(
         &self,
         seen: &Observed,
         container: &str,
         number: u32,
         signal: i32,
+        text: String,
     ) -> Result<(), EffectError> {
         let id = seen.id(container, number);
         self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await?;
         // Noted when it is sent, so that one that was not is sent again. Nobody decides about the pod in between.
         self.runtime.signalled(&seen.uid, container, number, signal, seen.now);
-        if signal == SIGTERM
+        if signal != SIGKILL
             && let Some(pod) = &seen.pod
         {
-            self.recorder.normal(pod.as_ref(), "Killing", format!("Stopping container {container}"));
+            self.recorder.normal(pod.as_ref(), "Killing", text);
         }
         Ok(())
     }

@@ -9,14 +9,22 @@
 //! `<pod uid>/<container>/<attempt>`, and an attempt that has a record is not made again); no container starts
 //! before all volumes of its pod are mounted; a Pod stays in the API until its volumes are unmounted.
 //!
-//! Differs from upstream: nothing is polled; only the built-in image `host` runs; probes, lifecycle hooks, sidecar
-//! and ephemeral containers, subPath, and volumes of other plugins are refused or not looked at yet.
+//! Every field of a pod is honoured, refused or without meaning here: docs/pod-fields.md. What is refused waits with
+//! upstream's reason and an event. Probes and hooks run beside the pod's worker; their state is in memory, and after a
+//! restart what the API shows of the same run counts until they have been asked again.
+//!
+//! Differs from upstream: only the built-in image `host` runs; nothing is polled; a container is probed for the first time
+//! when its initial delay is over and not at the next beat of the period; redirects of an HTTP probe are not followed.
 
 mod act;
+mod background;
 mod decide;
 mod directory;
+mod handlers;
 mod inspect;
 mod observe;
+mod perform;
+mod probes;
 mod run;
 mod runtime;
 mod spec;

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use bowline_api::pod;
+use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
 
 use super::act::Pods;
+use super::spec::{self, Objects};
 use super::world::{Observed, PodVolumes};
 use crate::indexes::PODS_BY_UID;
 
 impl Pods {
     /// `None` when the pod is neither in the API nor known here.
     pub(super) fn seen(&self, uid: &str) -> Option<Observed> {
-        let here = |pod: &&std::sync::Arc<bowline_api::Pod>| pod::node_name(pod) == self.config.node_name;
+        let here = |pod: &&std::sync::Arc<Pod>| pod::node_name(pod) == self.config.node_name;
         let pod = self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned();
         if pod.is_none() && self.runtime.get(uid).is_none() {
             return None;
         }
         let now = self.ports.host.clock.now();
+        let objects = self.follow(uid, pod.as_deref());
         let volumes = match &pod {
             Some(pod) => self.local.with(pod, self.mounts.ready(pod)),
             None => PodVolumes::Ready(BTreeMap::new()),
@@ -34,6 +36,7 @@ impl Pods {
             attempts: memory.attempts,
             crashes: memory.crashes,
             volumes,
+            objects,
             problem_since: memory.problem_since,
             told: memory.told,
             left: self.mounts.left(uid) || self.local.left(uid),
@@ -41,5 +44,21 @@ impl Pods {
             evicting: self.tenants.evicting(),
             directory: memory.directory,
         })
+    }
+
+    /// Watches exactly the objects that the variables of a living pod come from, and says what is known of them.
+    pub(super) fn follow(&self, uid: &str, pod: Option<&Pod>) -> Objects {
+        let living = pod.filter(|pod| !pod.deleting() && !pod::terminated(pod));
+        let (maps, secrets) = living.map(spec::references).unwrap_or_default();
+        let namespace = living.map(Meta::namespace).unwrap_or_default();
+        let keys = |names: &[&str]| names.iter().map(|name| ObjectKey::new(namespace, *name)).collect();
+        self.maps.follow(uid, &keys(&maps));
+        self.secrets.follow(uid, &keys(&secrets));
+        let key = |name: &str| ObjectKey::new(namespace, name);
+        Objects {
+            maps: maps.iter().map(|name| ((*name).to_owned(), self.maps.get(&key(name)))).collect(),
+            secrets: secrets.iter().map(|name| ((*name).to_owned(), self.secrets.get(&key(name)))).collect(),
+            node: self.ports.informers.of::<Node>().named(&self.config.node_name),
+        }
     }
 }

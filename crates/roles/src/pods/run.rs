@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bowline_api::{Meta, Pod, pod};
+use bowline_api::{Meta, Node, Pod, pod};
 use bowline_host::containers::Found;
 use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::reconcile::reconcile;
-use bowline_machinery::{Ports, Queue, RunError};
+use bowline_machinery::{Ports, Queue, RunError, Watched};
 
 use super::act::Pods;
 use super::inspect::Inspector;
@@ -42,6 +42,8 @@ pub async fn run(
         pods: cache.clone(),
         runtime: Runtime::default(),
         alarms: Alarms::new(queue.clone()),
+        maps: Watched::new(ports.client.clone(), ports.stop.clone()),
+        secrets: Watched::new(ports.client.clone(), ports.stop.clone()),
         queue: queue.clone(),
         told: Arc::default(),
         ports: ports.clone(),
@@ -50,6 +52,7 @@ pub async fn run(
         tenants,
     };
     cache.synced().await;
+    ports.informers.of::<Node>().synced().await;
     adopt(&pods).await?;
 
     let (wake, node_name) = (queue.clone(), pods.config.node_name.clone());
@@ -65,6 +68,10 @@ pub async fn run(
     });
     let wake = queue.clone();
     pods.local.on_change(move |uid| wake.add(uid.to_owned()));
+    let wake = queue.clone();
+    pods.maps.on_change(move |uid| wake.add(uid.to_owned()));
+    let wake = queue.clone();
+    pods.secrets.on_change(move |uid| wake.add(uid.to_owned()));
     let (wake, runtime) = (queue.clone(), pods.runtime.clone());
     pods.tenants.on_change(move |uid| {
         if uid.is_empty() {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Probe;
 
-use super::world::{Attempt, Exit, SIGKILL, State};
+use super::world::{Attempt, Exit, Hook, HookState, Outcome, ProbeKind, SIGKILL, State};
 
 /// A run of this length ends a series of crashes.
 const CALM: Duration = Duration::from_secs(600);
@@ -18,6 +19,8 @@ pub struct PodMemory {
     pub directory: bool,
     pub problem_since: Option<Timestamp>,
     pub told: Option<String>,
+    /// What is waited for, and since when; whether the pod was told of it.
+    pub waits: Option<(String, Timestamp, bool)>,
 }
 
 /// Clones share it.
@@ -48,8 +51,7 @@ impl Runtime {
 
     /// Takes in a run, new or found.
     pub fn started(&self, uid: &str, container: &str, number: u32, state: State) {
-        let attempt =
-            Attempt { number, state, term_at: None, killed: false, evicted: false, logs_removed: false };
+        let attempt = Attempt::new(number, state);
         self.update(uid, |pod| {
             if let State::Exited { started_at, exit } = &attempt.state {
                 pod.count(container, *started_at, exit.finished_at);
@@ -79,17 +81,56 @@ impl Runtime {
     pub fn signalled(&self, uid: &str, container: &str, number: u32, signal: i32, now: Timestamp) {
         self.change(uid, container, number, |attempt| {
             attempt.term_at.get_or_insert(now);
+            attempt.stopping_since.get_or_insert(now);
             attempt.killed |= signal == SIGKILL;
         });
     }
 
-    fn change(&self, uid: &str, container: &str, number: u32, change: impl FnOnce(&mut Attempt)) {
-        self.update(uid, |pod| {
-            let mut attempts = pod.attempts.get_mut(container).into_iter().flatten();
-            if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
-                change(attempt);
+    pub fn asking(&self, uid: &str, container: &str, number: u32, kind: ProbeKind) {
+        self.change(uid, container, number, |attempt| {
+            attempt.probes.entry(kind).or_default().in_flight = true;
+        });
+    }
+
+    pub fn answered(
+        &self,
+        uid: &str,
+        container: &str,
+        number: u32,
+        (kind, probe): (ProbeKind, &Probe),
+        (outcome, asked): (&Outcome, Timestamp),
+    ) {
+        self.change(uid, container, number, |attempt| {
+            attempt.probes.entry(kind).or_default().answered(probe, outcome, asked);
+        });
+    }
+
+    pub fn hook(
+        &self,
+        uid: &str,
+        container: &str,
+        number: u32,
+        hook: Hook,
+        state: HookState,
+        now: Timestamp,
+    ) {
+        self.change(uid, container, number, |attempt| match hook {
+            Hook::PostStart => attempt.post_start = state,
+            Hook::PreStop => {
+                attempt.pre_stop = state;
+                attempt.stopping_since.get_or_insert(now);
             }
         });
+    }
+
+    /// Changes a run that is known. An answer about one that is gone comes too late.
+    fn change(&self, uid: &str, container: &str, number: u32, change: impl FnOnce(&mut Attempt)) {
+        let mut pods = self.pods();
+        let mut attempts =
+            pods.get_mut(uid).and_then(|pod| pod.attempts.get_mut(container)).into_iter().flatten();
+        if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
+            change(attempt);
+        }
     }
 
     pub fn logs_removed(&self, uid: &str, container: &str, before: u32) {

@@ -10,12 +10,18 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::decide::{Run, backing_off, run_of};
-use super::spec::{self, POD_IP};
+use super::decide::{Run, backing_off, blocked, run_of};
+use super::probes;
+use super::spec::{self, POD_IP, Problem};
 use super::world::{Attempt, Observed, PodVolumes, State};
 
 /// Names the runtime in front of its own id of a container.
 pub const CONTAINER_ID_PREFIX: &str = "bowline://";
+
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+pub const DEADLINE_TEXT: &str = "Pod was active on the node longer than the specified deadline";
+/// Reasons of containers that wait because they cannot run as they are.
+const REFUSALS: [&str; 3] = ["CreateContainerConfigError", "ErrImagePull", "InvalidImageName"];
 
 /// A patch of what differs from the API; `None` when nothing does.
 pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
@@ -25,6 +31,7 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
         spec::init_containers(pod).iter().map(|c| container_status(seen, pod, c, true)).collect();
     let app: Vec<ContainerStatus> =
         spec::app_containers(pod).iter().map(|c| container_status(seen, pod, c, false)).collect();
+    let ephemeral = ephemeral(pod);
     let phase = phase(seen, pod);
     let conditions = conditions(seen, pod, &phase, &init, &app);
     let start_time = have.start_time.clone().unwrap_or_else(|| time(seen.now));
@@ -32,6 +39,7 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     let same = have.phase.as_deref() == Some(&phase)
         && have.init_container_statuses.as_deref().unwrap_or_default() == init
         && have.container_statuses.as_deref().unwrap_or_default() == app
+        && have.ephemeral_container_statuses.as_deref().unwrap_or_default() == ephemeral
         && have.host_ip.as_deref() == Some(POD_IP)
         && have.pod_ip.as_deref() == Some(POD_IP)
         && have.start_time.as_ref() == Some(&start_time)
@@ -53,8 +61,64 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     if !init.is_empty() {
         status["initContainerStatuses"] = json!(init);
     }
+    if !ephemeral.is_empty() {
+        status["ephemeralContainerStatuses"] = json!(ephemeral);
+    }
     // The UID guards against another pod of the same name.
     Some(json!({"metadata": {"uid": pod.uid()}, "status": status}))
+}
+
+/// In upstream's words. Its containers have ended.
+pub fn deadline_exceeded(seen: &Observed, pod: &Pod) -> Value {
+    let mut patch =
+        changed(seen, pod).unwrap_or_else(|| json!({"metadata": {"uid": pod.uid()}, "status": {}}));
+    let status = |containers: &[Container], init: bool| -> Vec<ContainerStatus> {
+        containers.iter().map(|c| container_status(seen, pod, c, init)).collect()
+    };
+    let (init, app) = (status(spec::init_containers(pod), true), status(spec::app_containers(pod), false));
+    let conditions = conditions(seen, pod, "Failed", &init, &app);
+    patch["status"]["conditions"] = conditions.iter().map(whole).collect();
+    patch["status"]["phase"] = json!("Failed");
+    patch["status"]["reason"] = json!(DEADLINE_EXCEEDED);
+    patch["status"]["message"] = json!(DEADLINE_TEXT);
+    patch
+}
+
+/// Containers that were added to look into a running pod never start.
+fn ephemeral(pod: &Pod) -> Vec<ContainerStatus> {
+    let all = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_deref()).unwrap_or_default();
+    let refused = |name: &String, image: &Option<String>| ContainerStatus {
+        name: name.clone(),
+        image: image.clone().unwrap_or_default(),
+        started: Some(false),
+        state: Some(waiting(
+            "CreateContainerConfigError",
+            Some("ephemeral containers are not supported here; use `kubectl exec`".into()),
+        )),
+        ..Default::default()
+    };
+    all.iter().map(|one| refused(&one.name, &one.image)).collect()
+}
+
+/// Containers that a status says cannot run, with the reason, unless the API shows that already.
+pub fn newly_refused<'a>(pod: &Pod, patch: &'a Value) -> Vec<(&'a str, &'a str, &'a str)> {
+    let known = json!(pod.status);
+    let lists = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+    let mut refused = Vec::new();
+    for list in lists {
+        for status in patch["status"][list].as_array().into_iter().flatten() {
+            let waiting = &status["state"]["waiting"];
+            let (Some(name), Some(reason)) = (status["name"].as_str(), waiting["reason"].as_str()) else {
+                continue;
+            };
+            let mut shown = known[list].as_array().into_iter().flatten().filter(|one| one["name"] == name);
+            let same = shown.any(|one| one["state"]["waiting"] == *waiting);
+            if REFUSALS.contains(&reason) && !same {
+                refused.push((name, reason, waiting["message"].as_str().unwrap_or_default()));
+            }
+        }
+    }
+    refused
 }
 
 /// Conditions are merged by type: what is absent must be said to be, or an old reason stays.
@@ -102,26 +166,32 @@ pub(super) fn container_status(
         }
         State::Exited { .. } => {
             let ended = ContainerState { terminated: terminated(seen, name, latest), ..Default::default() };
-            match backing_off(seen, pod, container, init) {
-                Some(message) => (waiting("CrashLoopBackOff", Some(message)), Some(ended)),
-                None => (ended, previous),
+            match (backing_off(seen, pod, container, init), stuck(seen, pod, container, init)) {
+                (Some(message), _) => (waiting("CrashLoopBackOff", Some(message)), Some(ended)),
+                (None, Some(problem)) => (waiting(problem.reason, Some(problem.message)), Some(ended)),
+                (None, None) => (ended, previous),
             }
         }
     };
-    let running = latest.running();
+    let started = !init && probes::started(seen, pod, container, latest);
     let succeeded = matches!(run_of(seen, pod, name, init), Run::Ended { code: 0, .. });
     ContainerStatus {
         name: name.clone(),
         image: container.image.clone().unwrap_or_default(),
         image_id: container.image.clone().unwrap_or_default(),
         container_id: Some(id),
-        ready: if init { succeeded } else { running },
-        started: Some(running && !init),
+        ready: if init { succeeded } else { probes::ready(seen, pod, container, latest) },
+        started: Some(started),
         restart_count: i32::try_from(latest.number).unwrap_or(i32::MAX),
         state: Some(state),
         last_state,
         ..Default::default()
     }
+}
+
+/// A container that would start again if it could.
+fn stuck(seen: &Observed, pod: &Pod, container: &Container, init: bool) -> Option<Problem> {
+    if pod.deleting() || seen.evicting { None } else { blocked(seen, pod, container, init) }
 }
 
 /// A container without a record: not started yet, or one whose record is lost. What the API says of its end stays true.
@@ -139,7 +209,7 @@ fn unstarted(
     let initialized = spec::init_containers(pod)
         .iter()
         .all(|c| matches!(run_of(seen, pod, &c.name, true), Run::Ended { code: 0, .. }));
-    let (reason, message) = match spec::problem(pod, container) {
+    let (reason, message) = match blocked(seen, pod, container, init) {
         Some(problem) => (problem.reason, Some(problem.message)),
         None if !init && !initialized => ("PodInitializing", None),
         None => ("ContainerCreating", None),
@@ -163,7 +233,7 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..Default::default() }
 }
 
-fn container_id(seen: &Observed, name: &str, number: u32) -> String {
+pub(super) fn container_id(seen: &Observed, name: &str, number: u32) -> String {
     format!("{CONTAINER_ID_PREFIX}{}", seen.id(name, number))
 }
 
@@ -182,8 +252,9 @@ fn previous(seen: &Observed, name: &str, id: &str, old: Option<&ContainerStatus>
 fn terminated(seen: &Observed, name: &str, attempt: &Attempt) -> Option<ContainerStateTerminated> {
     let State::Exited { started_at, exit } = &attempt.state else { return None };
     let reason = match (&exit.error, exit.code) {
+        _ if exit.oom_killed => "OOMKilled",
         (Some(_), START_ERROR) => "StartError",
-        // It ran, and nobody saw its end.
+        // It ran, and its end was not seen.
         (Some(_), _) => "ContainerStatusUnknown",
         (None, 0) => "Completed",
         (None, _) => "Error",
@@ -264,14 +335,42 @@ fn conditions(
         }
     };
     let over = matches!(phase, "Succeeded" | "Failed");
+    let pod_ready = match ready("Ready") {
+        (type_, "True", ..) => match gates(pod) {
+            None => yes(type_),
+            Some(message) => no(type_, "ReadinessGatesNotReady", Some(message)),
+        },
+        unready => unready,
+    };
     let prepared = match &seen.volumes {
         PodVolumes::Ready(_) => !over,
         PodVolumes::Waiting { .. } => app.iter().chain(init).any(|s| s.container_id.is_some()) && !over,
     };
     let type_ = "PodReadyToStartContainers";
     let prepared = if prepared { yes(type_) } else { (type_, "False", None, None) };
-    let all = [prepared, initialized, ready("Ready"), ready("ContainersReady"), yes("PodScheduled")];
+    let all = [prepared, initialized, pod_ready, ready("ContainersReady"), yes("PodScheduled")];
     all.into_iter().map(|c| condition(seen, pod, c)).collect()
+}
+
+/// What the readiness gates of a pod lack, in upstream's words.
+fn gates(pod: &Pod) -> Option<String> {
+    let gates = pod.spec.as_ref()?.readiness_gates.as_deref().unwrap_or_default();
+    let missing: Vec<String> = gates
+        .iter()
+        .filter_map(|gate| {
+            let name = &gate.condition_type;
+            match pod::condition(pod, name).map(|condition| condition.status.as_str()) {
+                None => {
+                    Some(format!("corresponding condition of pod readiness gate {name:?} does not exist."))
+                }
+                Some("True") => None,
+                Some(status) => {
+                    Some(format!("the status of pod readiness gate {name:?} is not \"True\", but {status}"))
+                }
+            }
+        })
+        .collect();
+    (!missing.is_empty()).then(|| missing.join(", "))
 }
 
 /// A condition that is as it was keeps its transition time.

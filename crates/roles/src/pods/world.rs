@@ -11,6 +11,8 @@ pub use bowline_host::containers::{Binding, ContainerSpec, Exit, State};
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use super::probes::{ProbeKind, ProbeState};
+use super::spec::{Objects, Problem};
 pub use crate::volumemanager::{PodVolumes, VolumeAt};
 
 pub const SIGTERM: i32 = 15;
@@ -27,6 +29,8 @@ pub struct Config {
     pub hidden: Vec<PathBuf>,
     /// How long a container may take to end when the node agent stops.
     pub drain_grace: Duration,
+    /// `--allow-privileged`: whether containers may have what reaches beyond them.
+    pub allow_privileged: bool,
 }
 
 /// One run of a container that has a record.
@@ -40,9 +44,54 @@ pub struct Attempt {
     pub evicted: bool,
     /// What runs before this one have written is gone.
     pub logs_removed: bool,
+    pub probes: BTreeMap<ProbeKind, ProbeState>,
+    pub post_start: HookState,
+    pub pre_stop: HookState,
+    /// Since when it is being ended: the start of its preStop hook, or of the request to end.
+    pub stopping_since: Option<Timestamp>,
+}
+
+/// A lifecycle hook of one run of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HookState {
+    #[default]
+    NotRun,
+    Running,
+    Done,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    PostStart,
+    PreStop,
+}
+
+/// How a probe or a hook went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Success,
+    Failure(String),
+    /// It could not be asked.
+    Unknown(String),
 }
 
 impl Attempt {
+    pub fn new(number: u32, state: State) -> Self {
+        Self {
+            number,
+            state,
+            term_at: None,
+            killed: false,
+            evicted: false,
+            logs_removed: false,
+            probes: BTreeMap::new(),
+            post_start: HookState::NotRun,
+            pre_stop: HookState::NotRun,
+            stopping_since: None,
+        }
+    }
+
     pub fn running(&self) -> bool {
         matches!(self.state, State::Running { .. })
     }
@@ -60,6 +109,8 @@ pub struct Observed {
     /// Ends in a row, by container name; a long run starts anew.
     pub crashes: BTreeMap<String, u32>,
     pub volumes: PodVolumes,
+    /// What its variables come from.
+    pub objects: Objects,
     /// Since when some volume cannot be worked out.
     pub problem_since: Option<Timestamp>,
     /// The last problem that the pod was told of.
@@ -84,6 +135,24 @@ impl Observed {
     }
 }
 
+/// What a container is started with.
+#[derive(Clone, PartialEq)]
+pub struct StartSpec(pub Box<ContainerSpec>);
+
+// By hand: decisions are logged, and variables may come from secrets.
+impl fmt::Debug for StartSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.id)
+    }
+}
+
+impl std::ops::Deref for StartSpec {
+    type Target = ContainerSpec;
+    fn deref(&self) -> &ContainerSpec {
+        &self.0
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Its volumes are kept for it from now on.
@@ -91,7 +160,21 @@ pub enum Action {
     Start {
         container: String,
         number: u32,
-        spec: Box<ContainerSpec>,
+        spec: StartSpec,
+    },
+    /// Asks a probe in the background.
+    Probe {
+        container: String,
+        number: u32,
+        kind: ProbeKind,
+    },
+    /// Runs a lifecycle hook in the background.
+    RunHook {
+        container: String,
+        number: u32,
+        hook: Hook,
+        /// It is given up after this time.
+        deadline: Option<Timestamp>,
     },
     /// Writes down that a run is about to be ended by us, and not by the workload.
     Evict {
@@ -102,6 +185,8 @@ pub enum Action {
         container: String,
         number: u32,
         signal: i32,
+        /// What the pod is told about it.
+        text: String,
     },
     /// Removes what runs of a container before this one have written.
     RemoveLogs {
@@ -129,25 +214,77 @@ pub enum Why {
     Volumes(Vec<String>),
     VolumeProblem(Timestamp),
     Told(String),
-    Unsupported(String),
+    /// It cannot run as it is.
+    Refused(Problem),
+    /// Objects that its variables come from are being looked up.
+    Looking,
     Initializing(String),
-    BackOff { container: String, at: Timestamp },
+    PostStart(String),
+    BackOff {
+        container: String,
+        at: Timestamp,
+    },
     Grace(Timestamp),
     Exiting,
     Unmounting,
+    /// Nothing, until a probe or the pod's deadline is due.
+    Scheduled(Timestamp),
+    /// For this, but no longer than until then.
+    Until(Box<Why>, Timestamp),
 }
 
 impl Why {
     /// When to look again even if nothing changes.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
-            Self::VolumeProblem(at) | Self::BackOff { at, .. } | Self::Grace(at) => Some(*at),
+            Self::Until(why, at) => Some(why.until().map_or(*at, |other| other.min(*at))),
+            Self::VolumeProblem(at) | Self::BackOff { at, .. } | Self::Grace(at) | Self::Scheduled(at) => {
+                Some(*at)
+            }
             Self::Volumes(_)
             | Self::Told(_)
-            | Self::Unsupported(_)
+            | Self::Refused(_)
+            | Self::Looking
             | Self::Initializing(_)
+            | Self::PostStart(_)
             | Self::Exiting
             | Self::Unmounting => None,
+        }
+    }
+
+    /// What is waited for, without the time.
+    pub fn reason(&self) -> &Self {
+        match self {
+            Self::Until(why, _) => why.reason(),
+            other => other,
+        }
+    }
+
+    /// Reason and text of the event that is due when this takes longer than people would wait.
+    pub fn overdue(&self) -> Option<(&'static str, String)> {
+        match self.reason() {
+            Self::Volumes(names) => Some((
+                "FailedMount",
+                format!(
+                    "Unable to attach or mount volumes: unmounted volumes=[{0}], unattached volumes=[], failed to process volumes=[]: timed out waiting for the condition",
+                    names.join(" ")
+                ),
+            )),
+            Self::Looking => Some((
+                "Failed",
+                "Error: config maps or secrets of its variables cannot be read yet".to_owned(),
+            )),
+            Self::PostStart(name) => {
+                Some(("PostStartHookRunning", format!("postStart hook of container {name} has not finished")))
+            }
+            Self::Exiting => Some((
+                "FailedKillPod",
+                "error killing pod: its containers were killed and have not ended".to_owned(),
+            )),
+            Self::Unmounting => {
+                Some(("FailedUnmount", "the pod has ended, and its volumes are not unmounted yet".to_owned()))
+            }
+            _ => None,
         }
     }
 }
@@ -157,12 +294,17 @@ impl fmt::Display for Why {
         match self {
             Self::Volumes(names) => write!(f, "volumes {names:?} are not mounted yet"),
             Self::VolumeProblem(at) => write!(f, "some volume cannot be worked out; reported at {at}"),
-            Self::Told(text) | Self::Unsupported(text) => f.write_str(text),
+            Self::Told(text) => f.write_str(text),
+            Self::Refused(problem) => f.write_str(&problem.message),
+            Self::Looking => f.write_str("config maps and secrets of its variables are being looked up"),
             Self::Initializing(name) => write!(f, "init container {name} has not finished"),
+            Self::PostStart(name) => write!(f, "postStart hook of container {name} has not finished"),
             Self::BackOff { container, at } => write!(f, "container {container} is restarted at {at}"),
             Self::Grace(at) => write!(f, "containers have until {at} to end"),
             Self::Exiting => f.write_str("containers were killed and are ending"),
             Self::Unmounting => f.write_str("volumes are being unmounted"),
+            Self::Scheduled(at) => write!(f, "all is well; looking again at {at}"),
+            Self::Until(why, at) => write!(f, "{why} (looking again at {at})"),
         }
     }
 }

@@ -31,6 +31,7 @@ fn conditions_and_states_as_upstream_has_them() {
 fn why_a_container_ended() {
     let table = [
         (0, None, "Completed"),
+        (137, Some("oom"), "OOMKilled"),
         (7, None, "Error"),
         (128, None, "Error"),
         (128, Some("exec \"nosuch\": no such file or directory"), "StartError"),
@@ -39,7 +40,8 @@ fn why_a_container_ended() {
     for (code, error, reason) in table {
         let mut attempt = ended(0, code, 990);
         if let State::Exited { exit, .. } = &mut attempt.state {
-            exit.error = error.map(Into::into);
+            exit.oom_killed = error == Some("oom");
+            exit.error = error.filter(|error| *error != "oom").map(Into::into);
         }
         let Step::Do(Action::PatchStatus(patch)) = decide(&seen(pod(|_| ())).with("main", vec![attempt]))
         else {

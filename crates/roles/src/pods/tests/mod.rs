@@ -1,6 +1,10 @@
 //! Decisions about one pod.
 
 mod details;
+mod environment;
+mod fields;
+mod health;
+mod security;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::decide::decide;
+use super::spec::Objects;
 use super::world::{
     Action, Attempt, Config, Exit, Observed, PodVolumes, SIGKILL, SIGTERM, State, Step, VolumeAt, Why,
 };
@@ -47,6 +52,7 @@ fn seen(pod: Pod) -> Observed {
         attempts: BTreeMap::new(),
         crashes: BTreeMap::new(),
         volumes: ready(),
+        objects: Objects::default(),
         problem_since: None,
         told: None,
         left: false,
@@ -58,7 +64,7 @@ fn seen(pod: Pod) -> Observed {
 
 fn running(number: u32) -> Attempt {
     let state = State::Running { pid: 1, started_at: at(900) };
-    Attempt { number, state, term_at: None, killed: false, evicted: false, logs_removed: false }
+    Attempt::new(number, state)
 }
 
 fn ended(number: u32, code: i32, finished: i64) -> Attempt {
@@ -320,4 +326,17 @@ fn a_status_that_is_written_is_not_written_again() {
         settle_status(&mut seen);
         assert!(!short(&decide(&seen)).starts_with("status"), "{}", short(&decide(&seen)));
     }
+}
+
+/// Nothing starts, and the status says why.
+fn refused_with(mut seen: Observed, reason: &str, message: &str) {
+    let Step::Do(Action::PatchStatus(patch)) = decide(&seen) else {
+        panic!("{message}: {}", short(&decide(&seen)))
+    };
+    let waiting = &patch["status"]["containerStatuses"][0]["state"]["waiting"];
+    assert_eq!((&waiting["reason"], &waiting["message"]), (&json!(reason), &json!(message)));
+    let refused = super::status::newly_refused(seen.pod.as_ref().unwrap(), &patch);
+    assert!(!refused.is_empty(), "no event about {message}");
+    settle_status(&mut seen);
+    assert!(matches!(decide(&seen), Step::Wait(Why::Refused(_))), "{}", short(&decide(&seen)));
 }
