@@ -6,5 +6,6 @@ mod flows;
 mod local;
 mod objects;
 mod restart;
+mod spec;
 mod trouble;
 mod world;
