@@ -199,7 +199,7 @@ async fn containers_run_until_ended() {
     fake.exit("uid/main/1", 4);
     assert_eq!(containers.wait("uid/main/1").await.unwrap().code, 3);
     containers.start(&container("uid/main/4", at("pod-a"))).await.unwrap();
-    fake.exit_for_memory("uid/main/4");
+    fake.out_of_memory("uid/main/4");
     let Some(State::Exited { exit, .. }) = containers.state("uid/main/4").await.unwrap() else {
         panic!("it runs")
     };

@@ -281,6 +281,9 @@ impl Pods {
                 () = pods.ports.stop.cancelled() => return,
                 exit = pods.end_of(&id) => exit,
             };
+            if let Some(text) = pods.last_lines(&uid, &container, number, &exit).await {
+                pods.runtime.wrote_last(&uid, &container, number, text);
+            }
             pods.runtime.exited(&uid, &container, number, exit);
             pods.queue.add(uid);
         });

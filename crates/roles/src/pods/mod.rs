@@ -22,6 +22,7 @@ mod decide;
 mod directory;
 mod handlers;
 mod inspect;
+mod last_lines;
 mod observe;
 mod perform;
 mod probes;

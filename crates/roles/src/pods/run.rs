@@ -100,7 +100,14 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
     for Found { id, state, evicted } in found {
         let Some((uid, container, number)) = runtime::parts(&id) else { continue };
         let runs = matches!(state, State::Running { .. });
+        let last_lines = match &state {
+            State::Exited { exit, .. } => pods.last_lines(uid, container, number, exit).await,
+            State::Running { .. } => None,
+        };
         pods.runtime.started(uid, container, number, state);
+        if let Some(text) = last_lines {
+            pods.runtime.wrote_last(uid, container, number, text);
+        }
         if evicted {
             pods.runtime.evicted(uid, container, number);
         }

@@ -133,6 +133,10 @@ impl Runtime {
         }
     }
 
+    pub fn wrote_last(&self, uid: &str, container: &str, number: u32, text: String) {
+        self.change(uid, container, number, |attempt| attempt.last_lines = Some(text));
+    }
+
     pub fn logs_removed(&self, uid: &str, container: &str, before: u32) {
         self.change(uid, container, before, |attempt| attempt.logs_removed = true);
     }

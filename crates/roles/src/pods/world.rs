@@ -49,6 +49,8 @@ pub struct Attempt {
     pub pre_stop: HookState,
     /// Since when it is being ended: the start of its preStop hook, or of the request to end.
     pub stopping_since: Option<Timestamp>,
+    /// What it wrote last, if it failed and its pod wants that shown.
+    pub last_lines: Option<String>,
 }
 
 /// A lifecycle hook of one run of a container.
@@ -89,6 +91,7 @@ impl Attempt {
             post_start: HookState::NotRun,
             pre_stop: HookState::NotRun,
             stopping_since: None,
+            last_lines: None,
         }
     }
 

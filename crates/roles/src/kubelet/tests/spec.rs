@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::world::World;
+use super::world::{KUBELET_DIR, World};
 
 async fn world() -> World {
     let mut world = World::new(11).await;
@@ -238,4 +238,16 @@ async fn a_wait_of_ten_seconds_has_an_event() {
     tokio::time::sleep(Duration::from_secs(15)).await;
     let events = world.events("FailedMount");
     assert!(events.iter().any(|text| text.contains("unmounted volumes=[data]")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_container_that_failed_shows_the_end_of_its_log() {
+    let world = world().await;
+    let pod = world.pod(pod(json!({}), json!({"terminationMessagePolicy": "FallbackToLogsOnError"}))).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    let log = format!("{KUBELET_DIR}/pod-logs/default_p_{}/main/0.log", pod.uid());
+    world.host.disk.write_atomic(log.as_ref(), b"t stderr F out of ideas\n", 0o600).await.unwrap();
+    world.fake.exit(&format!("{}/main/0", pod.uid()), 3);
+    let message = |w: &World| main_of(w)?.last_state?.terminated?.message;
+    world.until("shown", |w| message(w).as_deref() == Some("out of ideas\n")).await;
 }

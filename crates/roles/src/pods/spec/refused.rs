@@ -113,8 +113,6 @@ fn of_container(container: &Container) -> Checked {
     unless(container.tty == Some(true), "tty")?;
     let message = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG);
     unless(message != TERMINATION_LOG, "terminationMessagePath other than /dev/termination-log")?;
-    let policy = container.termination_message_policy.as_deref().unwrap_or("File");
-    unless(policy != "File", "terminationMessagePolicy other than File")?;
     if container.command.as_ref().is_none_or(Vec::is_empty)
         && container.args.as_ref().is_none_or(Vec::is_empty)
     {

@@ -173,3 +173,16 @@ fn files_of_runs() {
     assert_eq!(spec::pod_of_logs("default_web_uid-1"), Some("uid-1"));
     assert_eq!(spec::pod_of_logs("lost+found"), None);
 }
+
+#[test]
+fn the_end_of_a_log() {
+    use super::super::last_lines::written;
+    let log = b"t stdout F one\nt stderr P two \nt stderr F three\n";
+    assert_eq!(written(log, true), "one\ntwo three\n");
+    assert_eq!(written(log, false), "two three\n", "a line whose beginning was not read");
+    let many: String = (0..100).map(|number| format!("t stdout F {number}\n")).collect();
+    assert!(written(many.as_bytes(), true).starts_with("20\n"));
+    let long = format!("t stdout F {}\n", "\u{fc}".repeat(3000));
+    assert_eq!(written(long.as_bytes(), true).len(), 2047, "whole letters");
+    assert_eq!(written(b"", true), "");
+}
