@@ -3,7 +3,7 @@
 use super::policy::{Level, LevelVersion, Version};
 use super::subject::Subject;
 use super::violation::Violation;
-use super::{baseline, restricted};
+use super::{baseline, profiles, restricted};
 
 /// The last version that changed a check; later ones mean the same.
 const NEWEST: u64 = 35;
@@ -26,7 +26,7 @@ const fn since(since: u64, judge: Judge) -> Check {
 
 /// In the order of upstream's names for them.
 const BASELINE: [Check; 12] = [
-    since(0, baseline::apparmor),
+    since(0, profiles::apparmor),
     Check { superseded: 22, ..since(0, baseline::capabilities) },
     since(0, baseline::host_namespaces),
     Check { superseded: 0, ..since(0, baseline::host_path_volumes) },
@@ -34,8 +34,8 @@ const BASELINE: [Check; 12] = [
     since(34, baseline::host_probes),
     since(0, baseline::privileged),
     Check { superseded: 35, ..since(0, baseline::proc_mount) },
-    since(0, baseline::selinux),
-    Check { superseded: 19, ..since(0, baseline::seccomp) },
+    since(0, profiles::selinux),
+    Check { superseded: 19, ..since(0, profiles::seccomp) },
     since(0, baseline::sysctls),
     since(0, baseline::windows_host_process),
 ];

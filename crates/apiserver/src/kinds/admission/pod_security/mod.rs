@@ -1,6 +1,6 @@
 //! PodSecurity: what pods may ask for in a namespace, by the namespace's labels.
 //!
-//! `policy` reads the labels; `evaluate` is the table of checks, which `baseline` and `restricted` hold; `existing` looks
+//! `policy` reads the labels; `evaluate` is the table of checks, which `baseline`, `profiles` and `restricted` hold; `existing` looks
 //! at the pods that are there when a namespace becomes stricter. Enforced are pods only: the objects that make pods are
 //! warned of, so that their authors hear of it before their pods are refused.
 
@@ -8,6 +8,7 @@ mod baseline;
 mod evaluate;
 mod existing;
 mod policy;
+mod profiles;
 mod restricted;
 mod subject;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Volume;
 
-use super::baseline::{is_wrong_seccomp, seccomp_fields};
+use super::profiles::{is_wrong_seccomp, seccomp_fields};
 use super::subject::Subject;
 use super::violation::{Values, Violation, containers, plural, quoted, setters};
 
