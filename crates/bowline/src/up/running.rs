@@ -45,6 +45,7 @@ impl Running {
         let server = apiserver::server(store, &host, settings, &Plugins::default()).await?;
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
+        server.set_allow_privileged(config.allow_privileged);
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
             server.clone(),
