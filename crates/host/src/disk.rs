@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
@@ -73,6 +75,51 @@ pub struct Owner {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub mode: u32,
+}
+
+/// When a tree is walked to give it to a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupChange {
+    /// Only if the top directory does not belong to the group yet, or lacks permissions.
+    OnRootMismatch,
+    Always,
+}
+
+/// What the kubelet makes of a volume for a pod with an `fsGroup`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupGrant {
+    pub gid: u32,
+    pub change: GroupChange,
+    /// The group may read only.
+    pub read_only: bool,
+}
+
+/// A walk over a tree that takes its time; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Walk {
+    changed: Arc<AtomicU64>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Walk {
+    /// Files and directories changed so far.
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the walk at the next entry.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts one entry; `Interrupted` when the walk was cancelled.
+    pub(crate) fn step(&self) -> io::Result<()> {
+        self.changed.fetch_add(1, Ordering::Relaxed);
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A file that somebody else appends to, read from anywhere.
@@ -154,6 +201,12 @@ pub trait Disk: Send + Sync {
     /// setgid on directories. Never follows links, never leaves the mount of `dir`. Nothing is done when the
     /// top directory is already so; it is changed last, so that a crash half-way begins again.
     async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()>;
+    /// Gives a directory tree to a group as the kubelet does for `fsGroup`: group read and write (read only if so
+    /// granted) on everything, execute and setgid on directories, links themselves but never what they lead to, never
+    /// another mount, the top directory last. An entry that cannot be changed is logged and left as it is.
+    async fn give_to_group(&self, _dir: &Path, _grant: GroupGrant, _walk: &Walk) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Renames within one filesystem, replacing the target, durable on return.
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 }

@@ -1,19 +1,27 @@
-//! Named points just before and after each effect, where a test can end the process.
+//! Named points before, between and after the system calls of an effect, where a test can end the process.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Environment variable that arms a failpoint: `COUNT`, a number (crash at the n-th hit) or a name.
+/// Environment variable that arms a failpoint: `LIST`, a number (crash at the n-th hit), a name (crash at its first hit)
+/// or `NAME#N` (crash at the n-th hit of this name).
 pub const ENVIRONMENT: &str = "BOWLINE_FAILPOINTS";
+
+/// Starts each line on standard error that names a point: `failpoint <hit> <name>`.
+pub const LINE: &str = "failpoint";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Plan {
     #[default]
     Off,
+    /// Name every point that is passed on standard error.
+    List,
     /// End the process with SIGKILL at the n-th hit, counted from 1.
     CrashAtHit(u64),
-    /// End the process with SIGKILL at the first hit of this name.
-    CrashAtName(String),
+    /// End the process with SIGKILL at the n-th hit of this name, counted from 1.
+    CrashAtName(String, u64),
 }
 
 impl Plan {
@@ -21,7 +29,14 @@ impl Plan {
     pub fn parse(text: &str) -> Self {
         match text.trim() {
             "" | "off" => Self::Off,
-            text => text.parse().map_or_else(|_| Self::CrashAtName(text.into()), Self::CrashAtHit),
+            "LIST" => Self::List,
+            text => match text.parse() {
+                Ok(hit) => Self::CrashAtHit(hit),
+                Err(_) => match text.rsplit_once('#').map(|(name, hit)| (name, hit.parse())) {
+                    Some((name, Ok(hit))) => Self::CrashAtName(name.into(), hit),
+                    _ => Self::CrashAtName(text.into(), 1),
+                },
+            },
         }
     }
 }
@@ -31,25 +46,48 @@ impl Plan {
 pub struct Failpoints {
     plan: Arc<Plan>,
     hits: Arc<AtomicU64>,
+    /// Hits of each name; counted only for a plan that names one.
+    named: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Failpoints {
     pub fn new(plan: Plan) -> Self {
-        Self { plan: Arc::new(plan), hits: Arc::default() }
+        Self { plan: Arc::new(plan), ..Self::default() }
     }
 
     /// Marks a point in the code. Costs one atomic addition when nothing is armed.
     pub fn hit(&self, name: &str) {
         let hit = self.hits.fetch_add(1, Ordering::Relaxed) + 1;
         let crash = match self.plan.as_ref() {
-            Plan::Off => false,
+            Plan::Off => return,
+            Plan::List => false,
             Plan::CrashAtHit(at) => hit == *at,
-            Plan::CrashAtName(at) => name == at,
+            Plan::CrashAtName(at, count) => name == at && self.count(name) == *count,
         };
+        if crash || *self.plan == Plan::List {
+            // One write each, so that lines of several threads do not mix.
+            let line = format!("{LINE} {hit} {name}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
         if crash {
-            tracing::warn!(failpoint = name, hit, "crashing as asked");
             crash_now();
         }
+    }
+
+    /// Marks a point in the handling of a file. Names with digits differ from run to run and are left out.
+    pub(crate) fn hit_file(&self, name: &str, path: &std::path::Path) {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        if *self.plan == Plan::Off || file.bytes().any(|byte| byte.is_ascii_digit()) {
+            return self.hit(name);
+        }
+        self.hit(&format!("{name}:{file}"));
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = named.entry(name.to_owned()).or_default();
+        *count += 1;
+        *count
     }
 
     /// How many points were passed so far.
@@ -61,4 +99,25 @@ impl Failpoints {
 /// Dies as in a power cut: no destructor, no flush, no signal handler.
 fn crash_now() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_read_from_the_environment() {
+        let table = [
+            ("", Plan::Off),
+            ("off", Plan::Off),
+            ("LIST", Plan::List),
+            ("17", Plan::CrashAtHit(17)),
+            ("disk.replace.created", Plan::CrashAtName("disk.replace.created".into(), 1)),
+            ("disk.replace.created#3", Plan::CrashAtName("disk.replace.created".into(), 3)),
+            ("odd#name", Plan::CrashAtName("odd#name".into(), 1)),
+        ];
+        for (text, plan) in table {
+            assert_eq!(Plan::parse(text), plan, "{text}");
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! All roles in one process, around the drivers: what `bowline up` and the simulation run.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, node};
+use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, keys, node};
 use bowline_machinery::{Ports, RunError};
 
 use crate::crew::Crew;
@@ -52,6 +53,7 @@ pub struct Embedded {
 impl Embedded {
     /// Starts every role. They run until `ports.stop` is cancelled.
     pub async fn start(ports: &Ports, settings: Settings) -> Result<Self, RunError> {
+        clear_stale_sockets(ports, &settings).await?;
         let crew = Crew::default();
         crew.run(persistentvolume::run(ports.clone(), crate::flags(&[])?));
         crew.run(attachdetach::run(ports.clone(), crate::flags(&[])?));
@@ -83,8 +85,10 @@ impl Embedded {
             drivers.all(|driver| n.spec.drivers.iter().any(|d| d.name == driver.name))
         };
         informers.of::<CSINode>().until(|c| c.named(name).filter(|n| knows(n))).await;
-        let schedulable = |n: &Node| node::ready(n) && node::taints(n).is_empty();
-        informers.of::<Node>().until(|c| c.named(name).filter(|n| schedulable(n))).await;
+        // Only our own taint is waited for: one that a person set stays until that person removes it.
+        let starting = |n: &Node| node::taints(n).iter().any(|taint| taint.key == keys::TAINT_NOT_READY);
+        let ready = |n: &Node| node::ready(n) && !starting(n);
+        informers.of::<Node>().until(|c| c.named(name).filter(|n| ready(n))).await;
         if self.settings.root_ca.is_some() {
             // Pods are refused before.
             let default = ObjectKey::new("default", "default");
@@ -108,10 +112,31 @@ impl Embedded {
     }
 }
 
+/// Removes registration sockets of our drivers that an earlier process left, before the kubelet finds them and calls in
+/// vain. One that still answers is another process's: the registrar says so.
+async fn clear_stale_sockets(ports: &Ports, settings: &Settings) -> Result<(), RunError> {
+    for driver in &settings.drivers {
+        let socket = registry(settings).join(node_driver_registrar::socket_name(&driver.name));
+        let refused = ports.host.net.connect(&socket).await.err().map(|error| error.kind());
+        if refused == Some(io::ErrorKind::ConnectionRefused) {
+            ports.host.disk.remove_file(&socket).await.map_err(|source| RunError::Io {
+                what: "remove a stale socket",
+                path: socket.display().to_string(),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn registry(settings: &Settings) -> PathBuf {
+    settings.kubelet_dir.join("plugins_registry")
+}
+
 /// What upstream runs beside a driver, on its socket.
 fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
     let socket = driver.socket.to_string_lossy().into_owned();
-    let registry = settings.kubelet_dir.join("plugins_registry").to_string_lossy().into_owned();
+    let registry = registry(settings).to_string_lossy().into_owned();
     let csi = ["--csi-address", socket.as_str()];
     let paths = ["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry];
     crew.run(external_provisioner::run(ports.clone(), crate::flags(&csi)?));

@@ -9,7 +9,9 @@ use nix::errno::Errno;
 use super::file::BLOCK;
 use super::tree::{FsId, Node};
 use super::{FakeHost, blocks};
-use crate::disk::{Disk, Extent, Growing, Kind, Lock, Owner, Space, is_unfinished};
+use crate::disk::{
+    Disk, Extent, GroupChange, GroupGrant, Growing, Kind, Lock, Owner, Space, Walk, is_unfinished,
+};
 
 /// Larger sparse files cannot be read whole: a test that tries has lost its way.
 const READ_MAX: u64 = 64 << 20;
@@ -234,6 +236,17 @@ impl Disk for FakeHost {
         let mut world = self.world();
         world.check_io("set_group")?;
         world.set_group(dir, gid)
+    }
+
+    async fn give_to_group(&self, dir: &Path, grant: GroupGrant, walk: &Walk) -> io::Result<()> {
+        self.world().check_io("give_to_group")?;
+        self.walk_pause().await;
+        walk.step()?;
+        let mut world = self.world();
+        if grant.change == GroupChange::Always {
+            world.forget_group(dir)?;
+        }
+        world.set_group(dir, grant.gid)
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -202,6 +202,13 @@ impl World {
         Ok(())
     }
 
+    /// The top is walked again, whatever it says.
+    pub fn forget_group(&mut self, dir: &Path) -> io::Result<()> {
+        let place = self.tree.place(dir)?;
+        self.tree.groups.remove(&(place.fs, place.inner));
+        Ok(())
+    }
+
     pub fn lock(&mut self, path: &Path) -> io::Result<Arc<()>> {
         if self.tree.node(&self.tree.place(&self.tree.follow(path)?)?).is_none() {
             self.write(path, &[])?;

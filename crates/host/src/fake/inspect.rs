@@ -130,6 +130,11 @@ impl FakeHost {
         world.tree.groups.get(&(place.fs, place.inner)).copied()
     }
 
+    /// How long giving a tree to a group takes from now on.
+    pub fn set_walk_takes(&self, takes: std::time::Duration) {
+        self.world().walk_takes = takes;
+    }
+
     /// Where a filesystem is frozen now: every mount of it.
     pub fn frozen(&self) -> Vec<PathBuf> {
         let world = self.world();

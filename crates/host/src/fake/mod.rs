@@ -72,6 +72,8 @@ struct World {
     faults: BTreeMap<String, VecDeque<i32>>,
     /// Files that somebody has locked, as long as the other end lives.
     locks: BTreeMap<tree::Ino, Weak<()>>,
+    /// How long giving a tree to a group takes.
+    walk_takes: Duration,
 }
 
 /// A fresh machine whose randomness comes from `seed`.
@@ -97,6 +99,14 @@ impl FakeHost {
             net: self.clone(),
             containers: self.clone(),
             failpoints: Failpoints::default(),
+        }
+    }
+
+    /// As a large volume would take.
+    async fn walk_pause(&self) {
+        let takes = self.world().walk_takes;
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
         }
     }
 

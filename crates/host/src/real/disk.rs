@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use super::replace::{Replacer, sync_parent};
 use super::{blocking, changed, extents, group, growing, labels, lock, owned, trees};
-use crate::disk::{Disk, Extent, Growing, Kind, Lock, Owner, Space, is_unfinished};
+use crate::Failpoints;
+use crate::disk::{Disk, Extent, GroupGrant, Growing, Kind, Lock, Owner, Space, Walk, is_unfinished};
 
 /// Images and mount points of single files: nobody but the owner.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -22,11 +23,19 @@ const STAT_BLOCK: u64 = 512;
 #[derive(Default)]
 pub(super) struct RealDisk {
     replacer: Arc<Replacer>,
+    failpoints: Failpoints,
 }
 
-fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
+impl RealDisk {
+    pub fn new(failpoints: Failpoints) -> Self {
+        Self { replacer: Arc::new(Replacer::new(failpoints.clone())), failpoints }
+    }
+}
+
+fn create_dir_all(path: &Path, mode: u32, failpoints: &Failpoints) -> io::Result<()> {
     match fs::create_dir(path) {
         Ok(()) => {
+            failpoints.hit_file("disk.create-dir.created", path);
             // The umask shall not decide the mode.
             fs::set_permissions(path, Permissions::from_mode(mode))?;
             sync_parent(path)
@@ -34,8 +43,8 @@ fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().ok_or(error)?;
-            create_dir_all(parent, mode)?;
-            create_dir_all(path, mode)
+            create_dir_all(parent, mode, failpoints)?;
+            create_dir_all(path, mode, failpoints)
         }
         Err(error) => Err(error),
     }
@@ -218,7 +227,8 @@ impl Disk for RealDisk {
     }
 
     async fn create_dir_all(&self, path: &Path, mode: u32) -> io::Result<()> {
-        with(path, move |path| create_dir_all(&path, mode)).await
+        let failpoints = self.failpoints.clone();
+        with(path, move |path| create_dir_all(&path, mode, &failpoints)).await
     }
 
     async fn create_owned_dir(&self, path: &Path, owner: Owner) -> io::Result<()> {
@@ -264,7 +274,8 @@ impl Disk for RealDisk {
     }
 
     async fn remove_tree(&self, path: &Path) -> io::Result<()> {
-        with(path, |path| trees::remove(&path)).await
+        let failpoints = self.failpoints.clone();
+        with(path, move |path| trees::remove(&path, &failpoints)).await
     }
 
     async fn symlink(&self, target: &Path, link: &Path) -> io::Result<()> {
@@ -341,6 +352,11 @@ impl Disk for RealDisk {
 
     async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()> {
         with(dir, move |dir| group::set(&dir, gid)).await
+    }
+
+    async fn give_to_group(&self, dir: &Path, grant: GroupGrant, walk: &Walk) -> io::Result<()> {
+        let (walk, failpoints) = (walk.clone(), self.failpoints.clone());
+        with(dir, move |dir| group::grant(&dir, grant, &walk, &failpoints)).await
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -16,39 +16,103 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::Failpoints;
+use crate::disk::{GroupChange, GroupGrant, Walk};
+
 const SET_GROUP_ID: u32 = 0o2000;
 const OWNER_READ_WRITE: u32 = 0o600;
 const OWNER_ALL: u32 = 0o700;
+/// Upstream's masks: owner and group.
+const GROUP_READ_WRITE: u32 = 0o660;
+const GROUP_READ: u32 = 0o440;
+const GROUP_ENTER: u32 = 0o110;
+
+/// What the group may do.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// What the owner may.
+    LikeOwner,
+    /// At least this, as the kubelet has it; directories can be entered, too.
+    AtLeast(u32),
+}
 
 pub(super) fn set(dir: &Path, gid: u32) -> io::Result<()> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let top = openat(CWD, dir, flags, Mode::empty())?;
-    if belongs(&fstat(&top)?, gid) {
+    let top = open_top(dir)?;
+    if belongs(&fstat(&top)?, gid, Rule::LikeOwner) {
         return Ok(());
     }
+    each_below(&top, |path| {
+        let named = |e: io::Error| {
+            let what = dir.join(path);
+            io::Error::new(e.kind(), format!("give `{}` to group {gid}: {e}", what.display()))
+        };
+        give_path(&top, path, gid, Rule::LikeOwner).map_err(named)
+    })?;
+    // The top says that all is done, so all has to be on disk before it.
+    syncfs(&top)?;
+    give(&top, gid, Rule::LikeOwner)?;
+    Ok(fsync(&top)?)
+}
+
+/// As the kubelet gives a volume to a pod's `fsGroup`.
+pub(super) fn grant(dir: &Path, grant: GroupGrant, walk: &Walk, failpoints: &Failpoints) -> io::Result<()> {
+    let GroupGrant { gid, change, read_only } = grant;
+    let rule = Rule::AtLeast(if read_only { GROUP_READ } else { GROUP_READ_WRITE });
+    let top = open_top(dir)?;
+    if change == GroupChange::OnRootMismatch && belongs(&fstat(&top)?, gid, rule) {
+        return Ok(());
+    }
+    let mut failed = 0_u64;
+    each_below(&top, |path| {
+        walk.step()?;
+        give_path(&top, path, gid, rule).or_else(|error| {
+            if failed == 0 {
+                tracing::warn!(path = %dir.join(path).display(), gid, %error, "cannot give a file to the pod's fsGroup");
+            }
+            failed += 1;
+            Ok(kind_of(&top, path))
+        })
+    })?;
+    if failed > 1 {
+        tracing::warn!(volume = %dir.display(), gid, failed, "entries that could not be given to the pod's fsGroup");
+    }
+    syncfs(&top)?;
+    failpoints.hit("disk.give-to-group.before-top");
+    give(&top, gid, rule)?;
+    walk.step()?;
+    Ok(fsync(&top)?)
+}
+
+fn open_top(dir: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(CWD, dir, flags, Mode::empty())?)
+}
+
+/// Calls `change` with every path below the top, parents first; it returns what the path was, if it is still there.
+fn each_below(
+    top: &OwnedFd,
+    mut change: impl FnMut(&Path) -> io::Result<Option<FileType>>,
+) -> io::Result<()> {
     let mut pending = vec![PathBuf::from(".")];
     while let Some(path) = pending.pop() {
-        let Some(directory) = open(&top, &path, OFlags::DIRECTORY)? else { continue };
+        let Some(directory) = open(top, &path, OFlags::DIRECTORY)? else { continue };
         for entry in Dir::new(directory)? {
             let name = entry?.file_name().to_bytes().to_vec();
             if name == b"." || name == b".." {
                 continue;
             }
             let path = path.join(std::ffi::OsStr::from_bytes(&name));
-            let given = give_path(&top, &path, gid);
-            let named = |e: io::Error| {
-                let what = dir.join(&path);
-                io::Error::new(e.kind(), format!("give `{}` to group {gid}: {e}", what.display()))
-            };
-            if given.map_err(named)? == Some(FileType::Directory) {
+            if change(&path)? == Some(FileType::Directory) {
                 pending.push(path);
             }
         }
     }
-    // The top says that all is done, so all has to be on disk before it.
-    syncfs(&top)?;
-    give(&top, gid)?;
-    Ok(fsync(&top)?)
+    Ok(())
+}
+
+fn kind_of(top: &OwnedFd, path: &Path) -> Option<FileType> {
+    let file = open(top, path, OFlags::PATH).ok()??;
+    fstat(&file).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Opens a path below the top; nothing for one that has gone, or that is on another mount.
@@ -61,11 +125,11 @@ fn open(top: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<Option<OwnedFd>
     }
 }
 
-fn give_path(top: &OwnedFd, path: &Path, gid: u32) -> io::Result<Option<FileType>> {
-    open(top, path, OFlags::PATH)?.map(|file| give(&file, gid)).transpose()
+fn give_path(top: &OwnedFd, path: &Path, gid: u32, rule: Rule) -> io::Result<Option<FileType>> {
+    open(top, path, OFlags::PATH)?.map(|file| give(&file, gid, rule)).transpose()
 }
 
-fn give(file: impl AsFd, gid: u32) -> io::Result<FileType> {
+fn give(file: impl AsFd, gid: u32, rule: Rule) -> io::Result<FileType> {
     let stat = fstat(&file)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     chownat(&file, "", None, Some(Gid::from_raw(gid)), AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
@@ -73,24 +137,27 @@ fn give(file: impl AsFd, gid: u32) -> io::Result<FileType> {
         // Afterwards, because a change of owners takes the set-id bits away. A descriptor that was opened for
         // looking only has its mode changed through its name in proc.
         let name = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-        std::fs::set_permissions(name, Permissions::from_mode(wanted_mode(&stat)))?;
+        std::fs::set_permissions(name, Permissions::from_mode(wanted_mode(&stat, rule)))?;
     }
     Ok(kind)
 }
 
-fn belongs(stat: &Stat, gid: u32) -> bool {
-    stat.st_gid == gid && permissions(stat) == wanted_mode(stat)
+fn belongs(stat: &Stat, gid: u32, rule: Rule) -> bool {
+    stat.st_gid == gid && permissions(stat) == wanted_mode(stat, rule)
 }
 
 fn permissions(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }
 
-/// The group may do what the owner may; what is made in a directory belongs to the same group.
-fn wanted_mode(stat: &Stat) -> u32 {
+/// What is made in a directory belongs to the same group.
+fn wanted_mode(stat: &Stat, rule: Rule) -> u32 {
     let mode = permissions(stat);
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => mode | (mode & OWNER_ALL) >> 3 | SET_GROUP_ID,
-        _ => mode | (mode & OWNER_READ_WRITE) >> 3,
+    let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    match (rule, directory) {
+        (Rule::LikeOwner, true) => mode | (mode & OWNER_ALL) >> 3 | SET_GROUP_ID,
+        (Rule::LikeOwner, false) => mode | (mode & OWNER_READ_WRITE) >> 3,
+        (Rule::AtLeast(bits), true) => mode | bits | GROUP_ENTER | SET_GROUP_ID,
+        (Rule::AtLeast(bits), false) => mode | bits,
     }
 }

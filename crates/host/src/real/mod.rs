@@ -83,14 +83,15 @@ impl RealConfig {
 pub fn host(config: RealConfig) -> io::Result<Host> {
     let shim = config.shim.map_or_else(std::env::current_exe, Ok)?;
     let plan = std::env::var(ENVIRONMENT).unwrap_or_default();
+    let failpoints = Failpoints::new(Plan::parse(&plan));
     Ok(Host {
         clock: Arc::new(clock::RealClock),
         random: Arc::new(random::RealRandom::new()?),
-        disk: Arc::new(disk::RealDisk::default()),
+        disk: Arc::new(disk::RealDisk::new(failpoints.clone())),
         kernel: Arc::new(kernel::RealKernel::default()),
         net: Arc::new(net::RealNet),
         containers: Arc::new(containers::RealContainers::new(&config.state_dir, shim)),
-        failpoints: Failpoints::new(Plan::parse(&plan)),
+        failpoints,
     })
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use crate::Failpoints;
 use crate::disk::unfinished_name;
 
 /// Writes in flight. A name is derived from its target, so that a later write takes over what a crash left;
@@ -15,9 +16,14 @@ use crate::disk::unfinished_name;
 pub(super) struct Replacer {
     busy: Mutex<BTreeSet<PathBuf>>,
     freed: Condvar,
+    failpoints: Failpoints,
 }
 
 impl Replacer {
+    pub fn new(failpoints: Failpoints) -> Self {
+        Self { failpoints, ..Self::default() }
+    }
+
     /// Lets `fill` write a new file, then puts it at `path`; durable when it returns.
     pub fn replace(
         &self,
@@ -28,11 +34,22 @@ impl Replacer {
         let name = path.file_name().ok_or_else(|| not_a_file(path))?;
         let unfinished = path.with_file_name(unfinished_name(name));
         let _turn = self.take_turn(&unfinished);
-        let written = write_new(&unfinished, mode, fill).and_then(|()| fs::rename(&unfinished, path));
-        if written.is_err() {
+        let point = |name: &str| self.failpoints.hit_file(name, path);
+        let written = write_new(&unfinished, mode, |file| {
+            point("disk.replace.created");
+            fill(file)?;
+            point("disk.replace.filled");
+            Ok(())
+        });
+        let placed = written.and_then(|()| {
+            point("disk.replace.synced");
+            fs::rename(&unfinished, path)
+        });
+        if placed.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        written?;
+        placed?;
+        point("disk.replace.renamed");
         sync_parent(path)
     }
 

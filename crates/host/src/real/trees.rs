@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::mountinfo;
+use crate::Failpoints;
 
 /// Starts the name of a directory on its way out.
 const MOVED: &str = ".bowline-gone-";
@@ -20,7 +21,7 @@ const MOVED: &str = ".bowline-gone-";
 const REFILLS_MAX: usize = 16;
 
 /// Missing is success. Anything mounted here or below is `ResourceBusy`, before the first removal.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path, failpoints: &Failpoints) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the root directory cannot be removed"));
     };
@@ -35,7 +36,8 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
         top => top?,
     };
     refuse_mounts(&top)?;
-    Removal { top, moved: 0 }.run(parent.as_fd(), name)?;
+    let mut removal = Removal { top, moved: 0 };
+    removal.run(parent.as_fd(), name, || failpoints.hit_file("disk.remove-tree.emptied", path))?;
     parent.sync_all()
 }
 
@@ -70,7 +72,7 @@ struct Removal {
 }
 
 impl Removal {
-    fn run(&mut self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    fn run(&mut self, parent: BorrowedFd<'_>, name: &OsStr, emptied: impl Fn()) -> io::Result<()> {
         let mut refills = 0;
         loop {
             let moved = self.moved;
@@ -78,6 +80,7 @@ impl Removal {
             while let Some(entry) = entries.read() {
                 self.remove_entry(entry?.file_name())?;
             }
+            emptied();
             match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::NOTEMPTY | Errno::EXIST) if self.moved > moved => {}
@@ -158,7 +161,7 @@ mod tests {
         bind(&outside, &inside, false).unwrap();
         let parent = File::open(dir.path()).unwrap();
         let top = open_dir(&parent, "top").unwrap();
-        let refused = Removal { top, moved: 0 }.run(parent.as_fd(), OsStr::new("top"));
+        let refused = Removal { top, moved: 0 }.run(parent.as_fd(), OsStr::new("top"), || ());
         let table = mountinfo::read().unwrap();
         let mount = table.iter().rev().find(|mount| mount.target.starts_with(dir.path())).unwrap();
         unmount(&mount.target).unwrap();

@@ -1,6 +1,9 @@
 //! The kubelet: what its roles share, and how they are started together and stopped.
 
 mod alarms;
+mod owned;
+mod records;
+mod reported;
 mod run;
 mod server;
 mod tenants;
@@ -8,6 +11,9 @@ mod tenants;
 mod tests;
 
 pub use alarms::Alarms;
+pub use owned::Owned;
+pub use records::PodRecords;
+pub use reported::{PATIENCE, Reported, later};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};
 pub use server::Serving;
 pub use tenants::Tenants;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bowline_machinery::{Ports, RunError};
 use tokio::sync::{Notify, oneshot};
 
+use super::records::PodRecords;
 use super::server::{self, Serving};
 use super::tenants::Tenants;
 use crate::crew::Crew;
@@ -66,6 +67,8 @@ pub struct Kubelet {
 /// process are known.
 pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Result<Kubelet, RunError> {
     let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
+    let records = PodRecords::load(&ports.host, &config.kubelet_dir).await?;
+    records.report_unknown(&config.kubelet_dir.join("pods")).await;
     let switch = Switch::new(&config.node_name);
     let node_name = config.node_name.clone();
 
@@ -88,11 +91,13 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
         drivers,
         in_use,
         tenants: tenants.clone(),
+        records: records.clone(),
     };
     let own = localvolumes::Settings {
         node_name: node_name.clone(),
         kubelet_dir: config.kubelet_dir.clone(),
         tenants: tenants.clone(),
+        records: records.clone(),
     };
     let (view, shown_local) = oneshot::channel();
     let with = ports.clone();
@@ -125,7 +130,8 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let (show, shown) = oneshot::channel();
     let with = ports.clone();
     crew.run(async move {
-        pods::run(with, pod_config, claimed, own, inside, move |pods| drop(show.send(pods))).await
+        let shared = pods::Shared { mounts: claimed, local: own, tenants: inside, records };
+        pods::run(with, pod_config, shared, move |pods| drop(show.send(pods))).await
     });
     if let Some(server) = server {
         crew.run(async move {

@@ -17,13 +17,14 @@ use super::tokens::{Token, renew_at};
 use super::view::directory;
 use super::world::{Action, Observed, Presence, State, Step, Want, Why};
 use super::writer;
-use crate::kubelet::{Alarms, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Reported, Tenants};
 
 /// Anybody may use a volume's directory; the modes of its files say what they may do.
 const DIRECTORY_MODE: u32 = 0o777;
 /// What stands above volumes.
 const PARENT_MODE: u32 = 0o750;
 const FAILED_MOUNT: &str = "FailedMount";
+const FAILED_UNMOUNT: &str = "FailedUnmount";
 
 /// The hands of the kubelet's own volume plugins.
 pub struct Manager {
@@ -37,6 +38,7 @@ pub struct Manager {
     pub secrets: Watched<Secret>,
     pub memory: Memory,
     pub tenants: Tenants,
+    pub records: PodRecords,
     pub alarms: Alarms,
 }
 
@@ -73,7 +75,7 @@ impl Keyed for Manager {
             Action::MakeDirectory => {
                 // An error does not say that nothing was made.
                 self.update(&seen, |state| state.directory = Presence::Uncertain);
-                self.on_disk("make", &path, self.make(&path)).await?;
+                self.on_disk("make", &path, self.make(&seen.uid, &path)).await?;
                 self.update(&seen, |state| state.directory = Presence::Present);
             }
             Action::MountMemory(size) => {
@@ -92,7 +94,9 @@ impl Keyed for Manager {
                 if let Some((pod, _)) = &seen.asked {
                     self.recorder.warning(pod.as_ref(), FAILED_MOUNT, text.as_str());
                 }
-                self.update(&seen, |state| state.told = Some(text));
+                self.update(&seen, |state| {
+                    state.told = Some(Reported::after(state.told.take(), text, seen.now));
+                });
             }
             Action::Unmount => {
                 self.on_kernel("unmount", &path, host.kernel.unmount(&path)).await?;
@@ -102,8 +106,12 @@ impl Keyed for Manager {
                 });
             }
             Action::Remove => {
-                self.on_disk("remove", &path, host.disk.remove_tree(&path)).await?;
-                self.update(&seen, |state| state.directory = Presence::Absent);
+                let removed = self.on_disk("remove", &path, host.disk.remove_tree(&path)).await;
+                self.update(&seen, |state| match &removed {
+                    Ok(()) => state.directory = Presence::Absent,
+                    Err(_) => state.removal_failed = true,
+                });
+                return removed;
             }
             Action::Forget => {
                 self.memory.forget(&seen.uid, &seen.name);
@@ -113,18 +121,32 @@ impl Keyed for Manager {
         Ok(())
     }
 
-    /// Only a pod that waits for its volume is told; taking down is tried again in silence, as upstream does, and so is the
-    /// renewal of a token that is still good.
+    /// The renewal of a token that is still good is tried again in silence.
     async fn failed(&self, key: &String, error: &EffectError) {
-        let Some(seen) = self.seen(key).filter(|seen| seen.want == Want::Ready) else { return };
+        let Some(seen) = self.seen(key) else { return };
+        let Some((pod, _)) = &seen.asked else { return };
+        if seen.want != Want::Ready {
+            let path = directory(&self.kubelet_dir, &seen.uid, seen.state.plugin, &seen.name);
+            self.recorder.warning(
+                pod.as_ref(),
+                FAILED_UNMOUNT,
+                tear_down_failed(&seen.name, &error.message, &path),
+            );
+            return;
+        }
         let next = decide(&seen);
         if matches!(&next, Step::Do(Action::RequestToken(wanted)) if seen.has_good(wanted)) {
             return;
         }
-        if let Some((pod, _)) = &seen.asked {
-            self.recorder.warning(pod.as_ref(), FAILED_MOUNT, set_up_failed(&seen.name, &error.message));
-        }
+        self.recorder.warning(pod.as_ref(), FAILED_MOUNT, set_up_failed(&seen.name, &error.message));
     }
+}
+
+fn tear_down_failed(volume: &str, why: &str, path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "UnmountVolume.TearDown failed for volume {volume:?} : {why}; `findmnt -R {path}` and `lsattr -d {path}` show what keeps it"
+    )
 }
 
 impl Manager {
@@ -132,10 +154,14 @@ impl Manager {
         self.memory.update(&seen.uid, &seen.name, change);
     }
 
-    async fn make(&self, path: &Path) -> io::Result<()> {
+    /// That the pod's directory is ours is known before it is made.
+    async fn make(&self, uid: &str, path: &Path) -> io::Result<()> {
         let disk = &self.ports.host.disk;
+        self.records.add(uid).await?;
+        self.ports.host.failpoints.hit("kubelet.make.pod-recorded");
         if let Some(parent) = path.parent() {
             disk.create_dir_all(parent, PARENT_MODE).await?;
+            self.ports.host.failpoints.hit("kubelet.make.parent-made");
         }
         disk.create_dir_all(path, DIRECTORY_MODE).await
     }

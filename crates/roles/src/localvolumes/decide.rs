@@ -3,6 +3,7 @@
 use super::payload::Files;
 use super::plan::{Medium, Plan};
 use super::world::{Action, Observed, Presence, Step, Want, Why};
+use crate::kubelet::Reported;
 
 pub fn decide(seen: &Observed) -> Step {
     match (seen.want, &seen.asked) {
@@ -45,10 +46,8 @@ fn set_up(seen: &Observed, plan: &Plan) -> Step {
 
 fn report(seen: &Observed, why: &str) -> Step {
     let text = set_up_failed(&seen.name, why);
-    if seen.state.told.as_ref() == Some(&text) {
-        return Step::Wait(Why::Told(text));
-    }
-    Step::Do(Action::Report(text))
+    let due = Reported::due(seen.state.told.as_ref(), &text, seen.now);
+    if due <= seen.now { Step::Do(Action::Report(text)) } else { Step::Wait(Why::Told(text, due)) }
 }
 
 /// Upstream's words.

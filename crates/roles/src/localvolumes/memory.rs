@@ -31,6 +31,11 @@ impl Memory {
         self.pods().get(uid).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
+    /// Whether a pod's end waits for one of its volumes.
+    pub fn holds(&self, uid: &str) -> bool {
+        self.pods().get(uid).is_some_and(|volumes| volumes.values().any(State::holds_pod))
+    }
+
     pub fn uids(&self) -> Vec<String> {
         self.pods().keys().cloned().collect()
     }

@@ -15,7 +15,7 @@ use super::plan;
 use super::reconstruct::reconstruct;
 use super::view::Local;
 use crate::indexes;
-use crate::kubelet::{Alarms, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Tenants};
 
 /// Volumes worked on at the same time.
 const WORKERS: usize = 64;
@@ -26,15 +26,16 @@ pub struct Settings {
     pub node_name: String,
     pub kubelet_dir: PathBuf,
     pub tenants: Tenants,
+    pub records: PodRecords,
 }
 
 /// Finds the volumes of an earlier process, then runs until stopped. The view is for whoever starts containers.
 pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Local)) -> Result<(), RunError> {
     let pods = ports.informers.of::<Pod>();
     indexes::pods_by_uid(&pods);
-    let Settings { node_name, kubelet_dir, tenants } = settings;
+    let Settings { node_name, kubelet_dir, tenants, records } = settings;
     let memory = Memory::default();
-    reconstruct(&ports.host, &kubelet_dir, &memory).await?;
+    reconstruct(&ports.host, &kubelet_dir, &records.uids(), &memory).await;
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let local = Local { memory: memory.clone(), kubelet_dir: kubelet_dir.clone() };
     let manager = Arc::new(Manager {
@@ -49,6 +50,7 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Local)) -> 
         pods: pods.clone(),
         memory,
         tenants,
+        records,
     });
     pods.synced().await;
     ports.informers.of::<Node>().synced().await;

@@ -43,9 +43,9 @@ impl Local {
         }
     }
 
-    /// Whether anything of a pod is here, or may be.
+    /// Whether anything of a pod is here, or may be, that its end waits for.
     pub fn left(&self, pod_uid: &str) -> bool {
-        !self.memory.of_pod(pod_uid).is_empty()
+        self.memory.holds(pod_uid)
     }
 
     /// Whether any volume is mounted, or may be.

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::payload::{Files, Payload};
 use super::plan::{Medium, Plan, Plugin, Source, TokenSource};
 use super::tokens::Token;
+use crate::kubelet::Reported;
 
 /// What of a volume is on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,13 +45,21 @@ pub struct State {
     /// By the path of their file.
     pub tokens: BTreeMap<String, Token>,
     /// The last problem that the pod was told of.
-    pub told: Option<String>,
+    pub told: Option<Reported>,
+    /// Its directory could not be removed at the last try; its pod does not wait for that.
+    pub removal_failed: bool,
 }
 
 impl State {
     pub fn new(plugin: Plugin, presence: Presence) -> Self {
         let (written, tokens, told) = (None, BTreeMap::new(), None);
-        Self { plugin, directory: presence, mount: presence, written, tokens, told }
+        let removal_failed = false;
+        Self { plugin, directory: presence, mount: presence, written, tokens, told, removal_failed }
+    }
+
+    /// Whether the pod's end waits for this volume: a mount is always waited for.
+    pub fn holds_pod(&self) -> bool {
+        self.mount != Presence::Absent || !self.removal_failed
     }
 
     /// Containers may use it. Once they may, they always may: content that cannot be brought up to date stays as it is.
@@ -119,7 +128,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     Looking,
-    Told(String),
+    Told(String, Timestamp),
     Renewal(Timestamp),
     InUse,
     NotCounted,
@@ -129,8 +138,8 @@ impl Why {
     /// When to look again even if nothing changes.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
-            Self::Renewal(at) => Some(*at),
-            Self::Looking | Self::Told(_) | Self::InUse | Self::NotCounted => None,
+            Self::Renewal(at) | Self::Told(_, at) => Some(*at),
+            Self::Looking | Self::InUse | Self::NotCounted => None,
         }
     }
 }
@@ -139,7 +148,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Looking => f.write_str("what the volume is made of is being looked up"),
-            Self::Told(text) => f.write_str(text),
+            Self::Told(text, _) => f.write_str(text),
             Self::Renewal(at) => write!(f, "a token is renewed at {at}"),
             Self::InUse => f.write_str("containers may still use it"),
             Self::NotCounted => f.write_str("containers of an earlier process are not known yet"),

@@ -34,6 +34,7 @@ pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Resu
         Some(current) if same(host, &directory.join(&current), payload).await? => current,
         _ => replace(host, directory, payload).await?,
     };
+    host.failpoints.hit("kubelet.write.shown");
     let visible: BTreeSet<String> = payload.keys().filter_map(|path| first_part(path)).collect();
     for name in &visible {
         let link = directory.join(name);
@@ -41,6 +42,7 @@ pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Resu
             host.disk.symlink(&Path::new(DATA).join(name), &link).await?;
         }
     }
+    host.failpoints.hit("kubelet.write.names-linked");
     for name in host.disk.list(directory).await? {
         let kept =
             if name.starts_with(OWN) { name == DATA || name == current } else { visible.contains(&name) };
@@ -62,9 +64,11 @@ async fn replace(host: &Host, directory: &Path, payload: &Payload) -> io::Result
     let name = format!("{OWN}{now}.{:010}", host.random.next_u64() % NUMBER_END);
     let shown = async {
         fill(host, &directory.join(&name), payload).await?;
+        host.failpoints.hit("kubelet.write.filled");
         let next = directory.join(DATA_NEXT);
         host.disk.remove_file(&next).await?;
         host.disk.symlink(Path::new(&name), &next).await?;
+        host.failpoints.hit("kubelet.write.linked");
         host.disk.rename(&next, &directory.join(DATA)).await
     };
     if let Err(error) = shown.await {

@@ -7,7 +7,7 @@
 //! It reads and writes no Kubernetes objects, so there is nothing to observe or decide: `serve.rs` answers the kubelet and
 //! `run.rs` opens and closes the socket.
 //!
-//! Differences from upstream: a driver that does not answer is asked again until `--timeout` times thirty have passed;
+//! Differences from upstream: a socket that somebody removed is made again; a driver that does not answer is asked again until `--timeout` times thirty have passed;
 //! the socket is removed after a refusal, too. The `/healthz` endpoint is not there yet.
 
 mod run;
@@ -15,4 +15,4 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Flags, run};
+pub use run::{Flags, run, socket_name};

@@ -1,8 +1,10 @@
 //! Flags, and the life of the socket.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bowline_host::net::DirEvent;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::{EffectError, Effects, Fate, Ports, RunError, flags, identity};
 use bowline_proto::pluginregistration::registration_server::RegistrationServer;
@@ -37,6 +39,11 @@ pub struct Flags {
     pub timeout: Duration,
 }
 
+/// The registration socket of a driver, as upstream names it.
+pub fn socket_name(driver: &str) -> String {
+    format!("{driver}-reg.sock")
+}
+
 /// Presents the driver to the kubelet until stopped, or refused.
 pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     let driver = Driver::at(&ports.host, &flags.csi_address);
@@ -48,7 +55,7 @@ pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     };
     let name = name.map_err(|source| RunError::Effect { what: "ask the CSI driver for its name", source })?;
 
-    let socket = flags.plugin_registration_path.join(format!("{name}-reg.sock"));
+    let socket = flags.plugin_registration_path.join(socket_name(&name));
     let io = |what| {
         let path = socket.display().to_string();
         move |source| RunError::Io { what, path, source }
@@ -56,23 +63,48 @@ pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     // In one process with the kubelet, either may come first.
     let registry = &flags.plugin_registration_path;
     ports.host.disk.create_dir_all(registry, REGISTRY_MODE).await.map_err(io("create the directory of"))?;
-    let listener = ports.host.net.listen(&socket).await.map_err(io("listen on"))?;
-    let (refusal, refused) = watch::channel(None);
-    let registrar =
-        Registrar { driver: name.clone(), endpoint: flags.kubelet_registration_path.clone(), refusal };
-    let served = Server::builder()
-        .add_service(RegistrationServer::new(registrar))
-        .serve_with_incoming_shutdown(accepted(listener), ended(&ports, refused.clone()))
-        .await;
-    // The kubelet forgets the driver when the socket goes.
-    ports.host.disk.remove_file(&socket).await.map_err(io("remove"))?;
-    let refusal = refused.borrow().clone();
-    match (served, refusal) {
-        (_, Some(error)) => Err(RunError::Refused(format!("the kubelet refused driver {name}: {error}"))),
-        (Err(error), None) => Err(RunError::Refused(format!("serve `{}`: {error}", socket.display()))),
-        (Ok(()), None) if ports.stop.is_cancelled() => Ok(()),
-        (Ok(()), None) => Err(RunError::Refused(format!("`{}` no longer accepts", socket.display()))),
+    loop {
+        let listener = ports.host.net.listen(&socket).await.map_err(io("listen on"))?;
+        let (refusal, refused) = watch::channel(None);
+        let registrar =
+            Registrar { driver: name.clone(), endpoint: flags.kubelet_registration_path.clone(), refusal };
+        let server = Server::builder()
+            .add_service(RegistrationServer::new(registrar))
+            .serve_with_incoming_shutdown(accepted(listener), ended(&ports, refused.clone()));
+        let served = tokio::select! {
+            served = server => served,
+            removed = removed(&ports, &socket) => {
+                removed.map_err(io("watch the directory of"))?;
+                tracing::warn!(socket = %socket.display(), "registration socket was removed; making it again");
+                continue;
+            }
+        };
+        // The kubelet forgets the driver when the socket goes.
+        ports.host.disk.remove_file(&socket).await.map_err(io("remove"))?;
+        let refusal = refused.borrow().clone();
+        return match (served, refusal) {
+            (_, Some(error)) => Err(RunError::Refused(format!("the kubelet refused driver {name}: {error}"))),
+            (Err(error), None) => Err(RunError::Refused(format!("serve `{}`: {error}", socket.display()))),
+            (Ok(()), None) if ports.stop.is_cancelled() => Ok(()),
+            (Ok(()), None) => Err(RunError::Refused(format!("`{}` no longer accepts", socket.display()))),
+        };
     }
+}
+
+/// Completes when the socket that stands there now is gone.
+async fn removed(ports: &Ports, socket: &Path) -> io::Result<()> {
+    let registry = socket.parent().unwrap_or(socket);
+    let mut events = ports.host.net.watch_dir(registry).await?;
+    // It may have gone before the watch began.
+    while ports.host.disk.kind(socket).await?.is_some() {
+        match events.recv().await {
+            Some(DirEvent::Removed(path)) if path == socket => return Ok(()),
+            Some(_) => {}
+            // Nobody watches any more; the socket is served as long as it stands.
+            None => std::future::pending().await,
+        }
+    }
+    Ok(())
 }
 
 /// The driver's name, as soon as it answers.

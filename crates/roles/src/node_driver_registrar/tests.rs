@@ -113,3 +113,17 @@ async fn a_refusal_ends_the_role() {
         tokio::time::timeout(Duration::from_secs(10), world.role).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the kubelet refused driver d.example: no such version");
 }
+
+/// C10: a person, or a clean-up script, removed it.
+#[tokio::test(start_paused = true)]
+async fn a_removed_socket_is_made_again() {
+    let world = world().await;
+    world.kubelet().await.get_info(InfoRequest {}).await.unwrap();
+    for _ in 0..2 {
+        world.ports.host.disk.remove_file(Path::new(REGISTRATION)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(world.socket_is_there().await, "made again");
+        let info = world.kubelet().await.get_info(InfoRequest {}).await.unwrap().into_inner();
+        assert_eq!(info.name, "d.example");
+    }
+}

@@ -17,7 +17,7 @@ use super::probes;
 use super::runtime::Runtime;
 use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGKILL, State, Step, Why};
 use super::{spec, status};
-use crate::kubelet::{Alarms, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Tenants};
 use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
@@ -40,8 +40,11 @@ pub struct Pods {
     pub mounts: Mounts,
     pub local: Local,
     pub tenants: Tenants,
+    pub records: PodRecords,
     pub runtime: Runtime,
     pub queue: Queue<String>,
+    /// Pods that are gone, but whose directory could not be removed.
+    pub leftovers: Queue<String>,
     pub alarms: Alarms,
     /// What variables of containers come from; followed by pod UID.
     pub maps: Watched<ConfigMap>,
@@ -204,6 +207,9 @@ impl Pods {
         number: u32,
         spec: &ContainerSpec,
     ) -> Result<(), EffectError> {
+        if !self.records.knows(&seen.uid) {
+            self.on_disk("record pod", &spec.log, self.records.add(&seen.uid)).await?;
+        }
         if let Some(dir) = spec.log.parent() {
             self.on_disk("mkdir", dir, self.ports.host.disk.create_dir_all(dir, LOG_DIR_MODE)).await?;
         }

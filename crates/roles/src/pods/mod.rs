@@ -35,5 +35,5 @@ mod tests;
 mod world;
 
 pub use inspect::{Inspector, host_id};
-pub use run::run;
+pub use run::{Shared, run};
 pub use world::Config;

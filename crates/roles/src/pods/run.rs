@@ -1,6 +1,5 @@
 //! Wiring: pods of this node, their volumes, and the containers that an earlier process left.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bowline_api::{Meta, Node, Pod, pod};
@@ -8,30 +7,38 @@ use bowline_host::containers::Found;
 use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::reconcile::reconcile;
-use bowline_machinery::{Ports, Queue, RunError, Watched};
+use bowline_machinery::{Cache, Ports, Queue, RunError, Watched};
 
 use super::act::Pods;
 use super::inspect::Inspector;
 use super::runtime::{self, Runtime};
-use super::spec;
 use super::world::{Config, State};
-use crate::indexes;
-use crate::kubelet::{Alarms, Tenants};
+use crate::indexes::{self, PODS_BY_UID};
+use crate::kubelet::{Alarms, PodRecords, Tenants};
 use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
 /// Pods worked on at the same time.
 const WORKERS: usize = 64;
+/// Directories of gone pods that are tried again at the same time.
+const CLEANERS: usize = 4;
+
+/// What the pod workers share with the other parts of the kubelet.
+pub struct Shared {
+    pub mounts: Mounts,
+    pub local: Local,
+    pub tenants: Tenants,
+    pub records: PodRecords,
+}
 
 /// Adopts the containers of an earlier process, shows them to `ready`, then runs until stopped.
 pub async fn run(
     ports: Ports,
     config: Config,
-    mounts: Mounts,
-    local: Local,
-    tenants: Tenants,
+    shared: Shared,
     ready: impl FnOnce(Inspector),
 ) -> Result<(), RunError> {
+    let Shared { mounts, local, tenants, records } = shared;
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let cache = ports.informers.of::<Pod>();
     indexes::pods_by_uid(&cache);
@@ -45,11 +52,13 @@ pub async fn run(
         maps: Watched::new(ports.client.clone(), ports.stop.clone()),
         secrets: Watched::new(ports.client.clone(), ports.stop.clone()),
         queue: queue.clone(),
+        leftovers: Queue::new(Backoff::VOLUME),
         told: Arc::default(),
         ports: ports.clone(),
         mounts,
         local,
         tenants,
+        records,
     };
     cache.synced().await;
     ports.informers.of::<Node>().synced().await;
@@ -60,14 +69,10 @@ pub async fn run(
         let here = change.sides().filter(|pod| pod::node_name(pod) == node_name);
         here.for_each(|pod| wake.add(pod.uid().to_owned()));
     });
-    let wake = queue.clone();
-    pods.mounts.on_change(move |uid| {
-        if !uid.is_empty() {
-            wake.add(uid.to_owned());
-        }
-    });
-    let wake = queue.clone();
-    pods.local.on_change(move |uid| wake.add(uid.to_owned()));
+    let wake = Wake { queue: queue.clone(), runtime: pods.runtime.clone(), pods: cache.clone() };
+    let to = wake.clone();
+    pods.mounts.on_change(move |uid| to.volumes(uid));
+    pods.local.on_change(move |uid| wake.volumes(uid));
     let wake = queue.clone();
     pods.maps.on_change(move |uid| wake.add(uid.to_owned()));
     let wake = queue.clone();
@@ -82,12 +87,42 @@ pub async fn run(
 
     let pods = Arc::new(pods);
     ready(Inspector::new(pods.clone()));
+    let cleaner = pods.clone();
+    let leftovers = pods.leftovers.clone();
+    let clean = move |uid: String| {
+        let pods = cleaner.clone();
+        async move { pods.clean_leftover(&uid).await }
+    };
     let work = move |uid: String| {
         let pods = pods.clone();
         async move { reconcile(pods.as_ref(), &uid).await }
     };
-    queue.run(WORKERS, ports.stop.clone(), work).await;
+    tokio::join!(
+        queue.run(WORKERS, ports.stop.clone(), work),
+        leftovers.run(CLEANERS, ports.stop.clone(), clean)
+    );
     Ok(())
+}
+
+/// Pods whose volumes have changed.
+#[derive(Clone)]
+struct Wake {
+    queue: Queue<String>,
+    runtime: Runtime,
+    pods: Cache<Pod>,
+}
+
+impl Wake {
+    fn volumes(&self, uid: &str) {
+        if uid.is_empty() {
+            return;
+        }
+        // A volume that was on its way when its pod was taken away has made the pod's directory again.
+        if self.pods.indexed(PODS_BY_UID, uid).is_empty() {
+            self.runtime.update(uid, |_| ());
+        }
+        self.queue.add(uid.to_owned());
+    }
 }
 
 /// Whatever runs goes on running, and its volumes stay (NODE-3). Only then may anything be unmounted.
@@ -116,16 +151,9 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
             pods.wait(uid, container, number);
         }
     }
-    let list = async |dir: &Path| {
-        let path = dir.display().to_string();
-        host.disk.list(dir).await.map_err(|source| RunError::Io { what: "list", path, source })
-    };
-    for uid in list(&pods.config.kubelet_dir.join("pods")).await? {
+    // Only what is recorded: directories of other pods are not ours to remove.
+    for uid in pods.records.uids() {
         pods.runtime.update(&uid, |_| ());
-    }
-    // A pod without volumes has no directory but that of its logs.
-    for uid in list(&pods.config.log_dir).await?.iter().filter_map(|name| spec::pod_of_logs(name)) {
-        pods.runtime.update(uid, |_| ());
     }
     pods.tenants.set_counted();
     Ok(())

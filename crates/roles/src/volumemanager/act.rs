@@ -12,13 +12,13 @@ use bowline_machinery::effect::{EffectError, Effects, Fate};
 use bowline_machinery::{Cache, Keyed, Ports, Recorder, secrets};
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::decide::decide;
+use super::decide::{decide, next_report};
 use super::memory::{Context, Memory};
 use super::mounts::Mounts;
 use super::paths::Paths;
 use super::request::Source;
 use super::world::{Action, Mode, Observed, Presence, Staging, Step, Target, Why};
-use crate::kubelet::{Alarms, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Reported, Tenants};
 use crate::nodestatus::InUse;
 use crate::pluginmanager::{Drivers, Registered};
 
@@ -39,6 +39,7 @@ pub struct Manager {
     pub drivers: Drivers,
     pub in_use: InUse,
     pub tenants: Tenants,
+    pub records: PodRecords,
     pub alarms: Alarms,
 }
 
@@ -61,9 +62,9 @@ impl Keyed for Manager {
         decide(seen)
     }
 
-    fn waiting(&self, volume: &String, seen: &Observed, why: &Why) {
-        if let Why::DriverStarting(until) = why {
-            self.alarms.set(volume, *until, seen.now);
+    fn waiting(&self, volume: &String, seen: &Observed, _: &Why) {
+        if let Some(at) = next_report(seen) {
+            self.alarms.set(volume, at, seen.now);
         }
     }
 
@@ -76,9 +77,11 @@ impl Keyed for Manager {
             Action::VerifyAttached(target) => self.verify(&seen, &target).await,
             Action::Report(target, text) => {
                 self.tell(&seen, &target, &text);
-                let note = Some(text);
-                self.memory
-                    .update(&seen.volume, |v| v.mounts.get_mut(&target).map(|mount| mount.reported = note));
+                self.memory.update(&seen.volume, |v| {
+                    if let Some(mount) = v.mounts.get_mut(&target) {
+                        mount.reported = Some(Reported::after(mount.reported.take(), text, seen.now));
+                    }
+                });
                 Ok(())
             }
             Action::Stage(target) => self.attempt(&seen, target, Call::Stage).await,
@@ -114,6 +117,10 @@ impl Manager {
             (Call::Unpublish, Mode::Block) => self.unpublish_device(seen, &target).await,
         };
         self.memory.attempted(&seen.volume, &target, done.is_ok());
+        if matches!(call, Call::Publish) && done.as_ref().is_err_and(stage_is_gone) {
+            // The repeat of the stage makes it good.
+            self.memory.set_stage(&seen.volume, &Staging::of(&target, mode), Presence::Uncertain);
+        }
         let step = match (call, mode) {
             (Call::Stage, Mode::Filesystem) => "MountVolume.MountDevice",
             (Call::Publish, Mode::Filesystem) => "MountVolume.SetUp",
@@ -257,6 +264,11 @@ impl Manager {
         let failed = |e: io::Error| EffectError::refused(format!("{what} `{shown}`: {e}"));
         self.effects.run(what, &format!("path {shown}"), async { change.await.map_err(failed) }).await
     }
+}
+
+/// Somebody unmounted or detached the staged volume behind our back, and the driver says so.
+fn stage_is_gone(error: &EffectError) -> bool {
+    [tonic::Code::FailedPrecondition as i32, tonic::Code::NotFound as i32].contains(&error.code)
 }
 
 /// A refusal proves that nothing is there only if nothing was there before (the answer to an earlier call may have

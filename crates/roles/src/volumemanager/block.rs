@@ -32,8 +32,10 @@ impl Manager {
             // Nothing is staged, but the directories of staging are there and will have to go.
             self.memory.set_stage(&seen.volume, &staging, Presence::Uncertain);
         }
-        self.record_device(seen, target).await?;
+        // Before the first directory: as long as the volume may be here, the pod's directory is not removed.
         self.memory.set_mount(&seen.volume, target, Mode::Block, Presence::Uncertain);
+        self.record_pod(target).await?;
+        self.record_device(seen, target).await?;
         let send = |request| async move { driver.connection.node().node_publish_volume(request).await };
         let published = self.call("NodePublishVolume", seen, request, send).await;
         if refused_cleanly(&published, before) {
@@ -71,8 +73,11 @@ impl Manager {
         let (link, disk) = (self.paths.device_link(target), &self.ports.host.disk);
         let write = async {
             disk.create_dir_all(&self.paths.device_publish(spec_name), DIR_MODE).await?;
+            self.point("link.publish-made");
             disk.create_dir_all(&self.paths.device_map(spec_name), DIR_MODE).await?;
+            self.point("link.map-made");
             disk.create_dir_all(&self.paths.pod_devices(&target.pod_uid), DIR_MODE).await?;
+            self.point("link.pod-made");
             match disk.symlink(&self.paths.mapped(target), &link).await {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 linked => linked,
@@ -89,6 +94,7 @@ impl Manager {
                 return Ok(());
             }
             host.disk.create_file(&mapped).await?;
+            self.point("bind.file-made");
             host.kernel.bind(&published, &mapped, false).await.map_err(io::Error::other)
         };
         self.on_disk("bind", &mapped, bind).await
@@ -98,6 +104,7 @@ impl Manager {
         let (mapped, host) = (self.paths.mapped(target), &self.ports.host);
         let unbind = async {
             host.kernel.unmount(&mapped).await.map_err(io::Error::other)?;
+            self.point("unbind.unmounted");
             host.disk.remove_file(&mapped).await
         };
         self.on_disk("unbind", &mapped, unbind).await

@@ -1,70 +1,83 @@
 //! What to do next with one volume. Reading this file is reading the behaviour.
 
-use std::time::Duration;
-
 use bowline_api::volume;
+use jiff::Timestamp;
 
 use super::world::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
+use crate::kubelet::{PATIENCE, Reported, later};
 
-/// A driver that has been away for this long is worth an event.
-const DRIVER_PATIENCE: Duration = Duration::from_secs(10);
+/// What is waited for, and when to tell the pod of it.
+type Wait = (Why, Option<Timestamp>);
 
 /// What can be done for each publication, those that failed least first and unmount before mount; then what nobody
 /// needs any more.
 pub fn decide(seen: &Observed) -> Step {
-    let mut waits = Vec::new();
+    plan(seen).0
+}
+
+/// When to look again because a pod is to be told what it waits for.
+pub fn next_report(seen: &Observed) -> Option<Timestamp> {
+    plan(seen).1
+}
+
+fn plan(seen: &Observed) -> (Step, Option<Timestamp>) {
+    let mut waits: Vec<Wait> = Vec::new();
     let mut possible: Vec<(u32, bool, Action)> = Vec::new();
     for (target, need) in &seen.needs {
         match next(seen, target, need) {
             Some(Ok(action)) => possible.push((need.failures, need.want == Want::Mounted, action)),
-            Some(Err(why)) => waits.push(why),
+            Some(Err(wait)) => waits.push(wait),
             None => {}
         }
     }
     let first = possible.into_iter().min_by_key(|(failures, mount, _)| (*failures, *mount));
     if let Some((_, _, action)) = first {
-        return Step::Do(action);
+        return (Step::Do(action), None);
     }
     match unneeded_stage(seen) {
-        Some(Ok(staging)) => return Step::Do(Action::Unstage(staging)),
-        Some(Err(why)) => waits.push(why),
+        Some(Ok(staging)) => return (Step::Do(Action::Unstage(staging)), None),
+        Some(Err(why)) => waits.push((why, None)),
         None => {}
     }
     let empty = seen.needs.values().all(|n| n.want != Want::Mounted && n.presence == Presence::Absent)
         && seen.stages.values().all(|p| *p == Presence::Absent);
-    match waits.into_iter().next() {
-        Some(why) => Step::Wait(why),
+    let look = waits.iter().filter_map(|(_, at)| *at).min();
+    let step = match waits.into_iter().next() {
+        Some((why, _)) => Step::Wait(why),
         None if empty => Step::Do(Action::Forget),
         None => Step::Done,
-    }
+    };
+    (step, look)
 }
 
-fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, Why>> {
+fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, Wait>> {
+    let quietly = |why| (why, None);
     match (need.want, need.presence) {
         (Want::Mounted, Presence::Present) => None,
         (Want::Mounted, Presence::Absent | Presence::Uncertain) => Some(mount(seen, target, need)),
         (Want::AsItIs | Want::Gone, Presence::Absent) => None,
-        (Want::AsItIs, Presence::Uncertain | Presence::Present) => Some(Err(Why::InUse)),
+        (Want::AsItIs, Presence::Uncertain | Presence::Present) => Some(Err(quietly(Why::InUse))),
         (Want::Gone, Presence::Uncertain | Presence::Present) => {
-            Some(may_take_down(seen).map(|()| Action::Unpublish(target.clone())))
+            Some(may_take_down(seen).map(|()| Action::Unpublish(target.clone())).map_err(quietly))
         }
     }
 }
 
 /// The hand-over comes first, then the driver, then stage before publish (NODE-1).
-fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Why> {
+fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> {
     match seen.attach {
         AttachSeen::NotListed => return Ok(Action::ListInUse),
-        AttachSeen::NotAccepted => return Err(Why::NotAccepted),
-        AttachSeen::NotInNodeStatus => return Err(Why::NotInNodeStatus(seen.volume.clone())),
-        AttachSeen::NotAttached => return Err(Why::NotAttached),
+        AttachSeen::NotAccepted => return unattached(seen, target, need, Why::NotAccepted),
+        AttachSeen::NotInNodeStatus => {
+            return unattached(seen, target, need, Why::NotInNodeStatus(seen.volume.clone()));
+        }
+        AttachSeen::NotAttached => return unattached(seen, target, need, Why::NotAttached),
         AttachSeen::NotRequired | AttachSeen::Unverified | AttachSeen::Verified => {}
     }
     if let Some(text) = obstacle(seen, target, need) {
-        let told = need.reported.as_ref() == Some(&text);
-        return if told { Err(Why::Blocked(text)) } else { Ok(Action::Report(target.clone(), text)) };
+        return tell(seen, target, need, text.clone(), seen.now, Why::Blocked(text));
     }
     let stages = match seen.driver {
         DriverSeen::Registered { stages } => stages,
@@ -80,29 +93,47 @@ fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Why> {
     Ok(Action::Publish(target.clone()))
 }
 
-fn driver_missing(
+/// Tells the pod at `first`, and again while nothing changes; waits in between.
+fn tell(
     seen: &Observed,
     target: &Target,
     need: &Need,
-    since: jiff::Timestamp,
-) -> Result<Action, Why> {
-    let patience = since.checked_add(DRIVER_PATIENCE).unwrap_or(since);
-    if seen.now < patience {
-        return Err(Why::DriverStarting(patience));
-    }
-    let why = Why::DriverMissing(seen.driver_name.clone());
+    text: String,
+    first: Timestamp,
+    why: Why,
+) -> Result<Action, Wait> {
+    let due = Reported::due(need.reported.as_ref(), &text, first);
+    if due <= seen.now { Ok(Action::Report(target.clone(), text)) } else { Err((why, Some(due))) }
+}
+
+/// A driver that is not registered may be why nothing is attached: nobody else would say so.
+fn unattached(seen: &Observed, target: &Target, need: &Need, why: Why) -> Result<Action, Wait> {
+    let driver = match seen.driver {
+        DriverSeen::Missing { since } if later(since, PATIENCE) <= seen.now => {
+            format!("; {}", Why::DriverMissing(seen.driver_name.clone()))
+        }
+        DriverSeen::Missing { .. } | DriverSeen::Registered { .. } => String::new(),
+    };
+    let name = &need.volume;
+    let text = format!(
+        "Unable to attach or mount volumes: unmounted volumes=[{name}], unattached volumes=[{name}], failed to process volumes=[]: {why}{driver}"
+    );
+    tell(seen, target, need, text, later(need.since.unwrap_or(seen.now), PATIENCE), why)
+}
+
+fn driver_missing(seen: &Observed, target: &Target, need: &Need, since: Timestamp) -> Result<Action, Wait> {
+    let patience = later(since, PATIENCE);
+    let missing = Why::DriverMissing(seen.driver_name.clone());
     let (step, call) = match need.mode {
         Mode::Filesystem => ("MountVolume.MountDevice", "attacher.MountDevice"),
         Mode::Block => ("MapVolume.SetUpDevice", "blockMapper.SetUpDevice"),
     };
     let text = format!(
-        "{step} failed for volume \"{}\" : kubernetes.io/csi: {call} failed to create newCsiDriverClient: {why}",
+        "{step} failed for volume \"{}\" : kubernetes.io/csi: {call} failed to create newCsiDriverClient: {missing}",
         target.spec_name
     );
-    if need.reported.as_ref() == Some(&text) {
-        return Err(why);
-    }
-    Ok(Action::Report(target.clone(), text))
+    let why = if seen.now < patience { Why::DriverStarting(patience) } else { missing };
+    tell(seen, target, need, text, patience, why)
 }
 
 /// What no retry cures, in upstream's words.

@@ -32,9 +32,11 @@ impl Manager {
         let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
         let request = request.map_err(EffectError::refused)?;
 
+        // Before the first directory: as long as the volume may be here, the pod's directory is not removed.
+        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
+        self.record_pod(target).await?;
         let record = Record::mount(&seen.driver_name, &seen.handle, &self.node_name, target);
         self.record_at(&self.paths.pod_volume(target), &self.paths.mount_record(target), &record).await?;
-        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
         let send = |request| async move { driver.connection.node().node_publish_volume(request).await };
         let published = self.call("NodePublishVolume", seen, request, send).await;
         if refused_cleanly(&published, before) {
@@ -72,9 +74,19 @@ impl Manager {
         let disk = &self.ports.host.disk;
         let write = async {
             disk.create_dir_all(dir, DIR_MODE).await?;
+            self.point("record.directory-made");
             record.write(&self.ports.host, file).await
         };
         self.on_disk("record", file, write).await
+    }
+
+    /// That the pod's directory is ours is known before it is made.
+    pub(super) async fn record_pod(&self, target: &Target) -> Result<(), EffectError> {
+        let uid = &target.pod_uid;
+        if self.records.knows(uid) {
+            return Ok(());
+        }
+        self.on_disk("record pod", &self.paths.pod(uid), self.records.add(uid)).await
     }
 
     pub(super) async fn record_stage(
@@ -98,13 +110,13 @@ impl Manager {
 
     /// The record goes after the mount point: dying in between leaves enough to come here again.
     async fn clean_mount(&self, target: &Target) -> Result<(), EffectError> {
-        let (mount, record) = (self.paths.mount(target), self.paths.mount_record(target));
-        let disk = &self.ports.host.disk;
+        let mount = self.paths.mount(target);
         let clean = async {
             self.not_mounted(&mount).await?;
-            disk.remove_dir(&mount).await?;
-            disk.remove_file(&record).await?;
-            disk.remove_dir(&self.paths.pod_volume(target)).await
+            self.remove_dir(&mount, "clean-mount.mount-point").await;
+            self.remove_file(&self.paths.mount_record(target), "clean-mount.record").await;
+            self.remove_dir(&self.paths.pod_volume(target), "clean-mount.directory").await;
+            Ok(())
         };
         self.on_disk("remove", &mount, clean).await
     }
@@ -113,24 +125,50 @@ impl Manager {
         let (driver, handle) = (&seen.driver_name, &seen.handle);
         let path = self.paths.staging(driver, handle, staging);
         let record = self.paths.staging_record(driver, handle, staging);
-        let disk = &self.ports.host.disk;
         let clean = async {
             self.not_mounted(&path).await?;
-            disk.remove_dir(&path).await?;
+            self.remove_dir(&path, "clean-stage.mount-point").await;
             if let Staging::Block(spec_name) = staging {
-                disk.remove_dir(&self.paths.device_publish(spec_name)).await?;
-                disk.remove_dir(&self.paths.device_map(spec_name)).await?;
+                self.remove_dir(&self.paths.device_publish(spec_name), "clean-stage.publish").await;
+                self.remove_dir(&self.paths.device_map(spec_name), "clean-stage.map").await;
             }
-            disk.remove_file(&record).await?;
+            self.remove_file(&record, "clean-stage.record").await;
             match staging {
-                Staging::Filesystem => disk.remove_dir(&self.paths.global(driver, handle)).await,
+                Staging::Filesystem => {
+                    self.remove_dir(&self.paths.global(driver, handle), "clean-stage.directory").await;
+                }
                 Staging::Block(spec_name) => {
-                    disk.remove_dir(&self.paths.device_data(spec_name)).await?;
-                    disk.remove_dir(&self.paths.device(spec_name)).await
+                    self.remove_dir(&self.paths.device_data(spec_name), "clean-stage.data").await;
+                    self.remove_dir(&self.paths.device(spec_name), "clean-stage.directory").await;
                 }
             }
+            Ok(())
         };
         self.on_disk("remove", &path, clean).await
+    }
+
+    /// Removes an empty directory around a mount that is gone. One that cannot be removed holds up neither the pod nor
+    /// the detach: the removal of the pod's directory reports it and tries again, and so does the next start.
+    pub(super) async fn remove_dir(&self, path: &Path, point: &str) {
+        self.left_behind(path, self.ports.host.disk.remove_dir(path).await);
+        self.point(point);
+    }
+
+    /// [`Manager::remove_dir`] for files.
+    pub(super) async fn remove_file(&self, path: &Path, point: &str) {
+        self.left_behind(path, self.ports.host.disk.remove_file(path).await);
+        self.point(point);
+    }
+
+    fn left_behind(&self, path: &Path, removed: io::Result<()>) {
+        if let Err(error) = removed {
+            tracing::warn!(path = %path.display(), %error, "cannot remove what a volume left behind");
+        }
+    }
+
+    /// Between two system calls of one effect.
+    pub(super) fn point(&self, name: &str) {
+        self.ports.host.failpoints.hit(&format!("kubelet.{name}"));
     }
 
     /// Nothing is removed below a mount that the driver left behind: it may hold data.

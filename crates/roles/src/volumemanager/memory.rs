@@ -1,11 +1,13 @@
 //! The volumes that are here, or may be: what this process did and what it found at start.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
 use super::world::{Mode, Presence, Staging, Target};
+use crate::kubelet::Reported;
 
 /// What attaching left for the driver: `publish_context`.
 pub type Context = BTreeMap<String, String>;
@@ -26,7 +28,15 @@ pub struct MountState {
     pub mode: Mode,
     pub presence: Presence,
     pub failures: u32,
-    pub reported: Option<String>,
+    /// Since when it is wanted and not there.
+    pub since: Option<Timestamp>,
+    pub reported: Option<Reported>,
+}
+
+impl MountState {
+    fn new(mode: Mode, presence: Presence) -> Self {
+        Self { mode, presence, failures: 0, since: None, reported: None }
+    }
 }
 
 impl VolumeState {
@@ -56,6 +66,8 @@ struct State {
     volumes: BTreeMap<String, VolumeState>,
     /// Volumes that a pod has mounted, or may have.
     by_pod: BTreeMap<String, BTreeSet<String>>,
+    /// Mounts of pods whose volume cannot be worked out: nobody can take them down but a person.
+    stuck: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
 impl Memory {
@@ -75,6 +87,36 @@ impl Memory {
     /// Volumes that a pod has mounted, or may have.
     pub fn of_pod(&self, uid: &str) -> Vec<String> {
         self.state().by_pod.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// A mount of a pod that belongs to no volume we know of.
+    pub fn add_stuck(&self, uid: &str, mount: PathBuf) {
+        self.state().stuck.entry(uid.to_owned()).or_default().insert(mount);
+    }
+
+    /// The mount is gone.
+    pub fn remove_stuck(&self, uid: &str, mount: &Path) {
+        {
+            let mut state = self.state();
+            let Some(mounts) = state.stuck.get_mut(uid) else { return };
+            mounts.remove(mount);
+            if mounts.is_empty() {
+                state.stuck.remove(uid);
+            }
+        }
+        self.changed(uid);
+    }
+
+    pub fn stuck(&self) -> Vec<(String, PathBuf)> {
+        let state = self.state();
+        let all = state.stuck.iter().flat_map(|(uid, mounts)| mounts.iter().map(move |m| (uid, m)));
+        all.map(|(uid, mount)| (uid.clone(), mount.clone())).collect()
+    }
+
+    /// Whether something of a pod is mounted, or may be.
+    pub fn left(&self, uid: &str) -> bool {
+        let state = self.state();
+        state.by_pod.contains_key(uid) || state.stuck.contains_key(uid)
     }
 
     pub fn presence(&self, volume: &str, target: &Target) -> Presence {
@@ -105,8 +147,8 @@ impl Memory {
         (entry.driver, entry.handle) = (driver.to_owned(), handle.to_owned());
         entry.mounts.retain(|t, m| m.presence != Presence::Absent || wanted.contains_key(t));
         for (target, mode) in wanted {
-            let fresh = MountState { mode: *mode, presence: Presence::Absent, failures: 0, reported: None };
-            entry.mounts.entry(target.clone()).or_insert(fresh);
+            let fresh = || MountState::new(*mode, Presence::Absent);
+            entry.mounts.entry(target.clone()).or_insert_with(fresh);
         }
     }
 
@@ -141,8 +183,8 @@ impl Memory {
         {
             let mut state = self.state();
             let Some(entry) = state.volumes.get_mut(volume) else { return };
-            let fresh = MountState { mode, presence, failures: 0, reported: None };
-            entry.mounts.entry(target.clone()).or_insert(fresh).presence = presence;
+            let fresh = || MountState::new(mode, presence);
+            entry.mounts.entry(target.clone()).or_insert_with(fresh).presence = presence;
             if presence == Presence::Absent && entry.absent() {
                 entry.verified = None;
             }
@@ -161,6 +203,19 @@ impl Memory {
             }
         }
         self.changed(&target.pod_uid);
+    }
+
+    /// Since when a publication is waited for; forgotten when it is not.
+    pub fn waits(&self, volume: &str, target: &Target, waits: bool, now: Timestamp) -> Option<Timestamp> {
+        let since = |v: &mut VolumeState| {
+            let mount = v.mounts.get_mut(target)?;
+            mount.since = waits.then(|| mount.since.unwrap_or(now));
+            if !waits {
+                mount.reported = None;
+            }
+            mount.since
+        };
+        self.update(volume, since).flatten()
     }
 
     /// Counts an attempt for a publication.

@@ -33,9 +33,11 @@ mod reconstruct;
 mod record;
 mod request;
 mod run;
+mod stuck;
 #[cfg(test)]
 mod tests;
 mod world;
 
 pub use mounts::{Mounts, PodVolumes, VolumeAt};
+pub use paths::VOL_DATA;
 pub use run::{Settings, run};

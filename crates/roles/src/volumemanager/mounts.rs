@@ -67,7 +67,7 @@ impl Mounts {
 
     /// Whether anything of a pod is mounted, or may be.
     pub fn left(&self, pod_uid: &str) -> bool {
-        !self.memory.of_pod(pod_uid).is_empty()
+        self.memory.left(pod_uid)
     }
 
     /// Whether any volume is on this machine, or may be.

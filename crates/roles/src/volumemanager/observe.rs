@@ -10,13 +10,15 @@ use bowline_api::{
 use super::act::Manager;
 use super::desired;
 use super::memory::VolumeState;
-use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
+use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Target, Want};
 use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
 /// A publication that a pod asks for.
 struct Asked {
     mode: Mode,
     read_only: bool,
+    /// The volume's name in the pod.
+    volume: String,
     pod: Arc<Pod>,
     source: Arc<PersistentVolume>,
 }
@@ -46,7 +48,7 @@ impl Manager {
             driver: self.driver_seen(volume, driver_name, now),
             attach: self.attach_seen(volume, &state, csi_driver.as_deref(), own_node.as_deref()),
             may_unmount: self.tenants.counted(),
-            needs: self.needs(&asked, &state),
+            needs: self.needs(volume, &asked, &state, now),
             stages: state.stages.clone(),
             unreachable: unreachable.collect(),
             pods: asked.values().map(|a| (a.pod.uid().to_owned(), a.pod.clone())).collect(),
@@ -66,12 +68,17 @@ impl Manager {
                     continue;
                 }
                 let of_claim = desired::claimed(&pod).into_iter().filter(|c| c.claim_name == *claim);
-                let resolved = of_claim.filter_map(|c| self.mounts.resolve(&pod, &c).ok());
-                for found in resolved.filter(|r| r.volume == unique_name && r.spec_name == source.name()) {
+                let named = |c: desired::Claimed| Some((self.mounts.resolve(&pod, &c).ok()?, c.volume_name));
+                let resolved = of_claim.filter_map(named);
+                let here = |(r, _): &(desired::Resolved, String)| {
+                    r.volume == unique_name && r.spec_name == source.name()
+                };
+                for (found, volume) in resolved.filter(here) {
                     let target = Target { pod_uid: pod.uid().to_owned(), spec_name: found.spec_name.clone() };
                     let ask = Asked {
                         mode: found.mode,
                         read_only: found.read_only,
+                        volume,
                         pod: pod.clone(),
                         source: source.clone(),
                     };
@@ -82,19 +89,29 @@ impl Manager {
         asked
     }
 
-    fn needs(&self, asked: &BTreeMap<Target, Asked>, state: &VolumeState) -> BTreeMap<Target, Need> {
+    fn needs(
+        &self,
+        volume: &str,
+        asked: &BTreeMap<Target, Asked>,
+        state: &VolumeState,
+        now: jiff::Timestamp,
+    ) -> BTreeMap<Target, Need> {
         let mut needs = BTreeMap::new();
         for (target, mount) in &state.mounts {
             let want = match asked.get(target) {
                 Some(ask) => self.want(ask),
                 None => self.want_unasked(&target.pod_uid),
             };
+            let waits = want == Want::Mounted && mount.presence != Presence::Present;
+            let since = self.memory.waits(volume, target, waits, now);
             let need = Need {
                 want,
                 mode: mount.mode,
                 read_only: asked.get(target).is_some_and(|a| a.read_only),
                 presence: mount.presence,
                 failures: mount.failures,
+                volume: asked.get(target).map(|a| a.volume.clone()).unwrap_or_default(),
+                since,
                 reported: mount.reported.clone(),
             };
             needs.insert(target.clone(), need);

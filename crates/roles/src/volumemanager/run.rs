@@ -17,8 +17,9 @@ use super::memory::Memory;
 use super::mounts::Mounts;
 use super::paths::Paths;
 use super::reconstruct::reconstruct;
+use super::stuck;
 use crate::indexes::{self, PODS_BY_CLAIM};
-use crate::kubelet::{Alarms, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Tenants};
 use crate::nodestatus::InUse;
 use crate::pluginmanager::Drivers;
 
@@ -33,6 +34,7 @@ pub struct Settings {
     pub drivers: Drivers,
     pub in_use: InUse,
     pub tenants: Tenants,
+    pub records: PodRecords,
 }
 
 /// Finds the mounts of an earlier process, then runs until stopped. The view is for whoever starts containers.
@@ -43,10 +45,14 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) ->
     indexes::pods_by_uid(&informers.of::<Pod>());
 
     let (memory, paths) = (Memory::default(), Paths::new(&settings.kubelet_dir));
-    reconstruct(&ports.host, &paths, &memory).await?;
+    // A record that cannot be read is made up for by the volume's object.
+    informers.of::<PersistentVolume>().synced().await;
+    let known = settings.records.uids();
+    reconstruct(&ports.host, &paths, &known, &informers.of::<PersistentVolume>(), &memory).await?;
+    stuck::watch(&ports, memory.clone());
     let queue = Queue::<String>::new(Backoff::VOLUME);
     let mounts = Mounts::new(&ports, memory.clone(), paths.clone());
-    let Settings { node_name, drivers, in_use, tenants, .. } = settings;
+    let Settings { node_name, drivers, in_use, tenants, records, .. } = settings;
     let manager = Arc::new(Manager {
         effects: ports.effects("kubelet"),
         recorder: ports.recorder("kubelet"),
@@ -61,10 +67,10 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Mounts)) ->
         drivers,
         in_use,
         tenants,
+        records,
     });
     informers.of::<Pod>().synced().await;
     informers.of::<PersistentVolumeClaim>().synced().await;
-    informers.of::<PersistentVolume>().synced().await;
     informers.of::<VolumeAttachment>().synced().await;
     informers.of::<CSIDriver>().synced().await;
     informers.of::<Node>().synced().await;

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::decide::decide;
+use super::decide::{decide, next_report};
 use super::desired::{Claimed, resolve};
 use super::world::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
+use crate::kubelet::Reported;
 use Presence::{Absent, Present, Uncertain};
 
 fn target(pod: &str) -> Target {
@@ -20,7 +21,16 @@ fn target(pod: &str) -> Target {
 }
 
 fn need(want: Want, presence: Presence) -> Need {
-    Need { want, mode: Mode::Filesystem, read_only: false, presence, failures: 0, reported: None }
+    Need {
+        want,
+        mode: Mode::Filesystem,
+        read_only: false,
+        presence,
+        failures: 0,
+        volume: "data".into(),
+        since: Some(at(100)),
+        reported: None,
+    }
 }
 
 /// Everything is ready for a mount, and nobody wants one.
@@ -154,7 +164,7 @@ fn nothing_is_unmounted_before_the_containers_of_an_earlier_process_are_known() 
 }
 
 #[test]
-fn a_missing_driver_is_waited_for_and_reported_once() {
+fn a_missing_driver_is_waited_for_and_reported() {
     let missing = DriverSeen::Missing { since: at(50) };
     let away = |now| Observed { now: at(now), ..seen().need("a", Want::Mounted, Absent).driver(missing) };
     assert_eq!(decide(&away(55)), Step::Wait(Why::DriverStarting(at(60))));
@@ -164,7 +174,8 @@ fn a_missing_driver_is_waited_for_and_reported_once() {
         "MountVolume.MountDevice failed for volume \"pv\" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name d not found in the list of registered CSI drivers"
     );
     let mut told = away(70);
-    told.needs.get_mut(&target("a")).unwrap().reported = Some(text);
+    let reported = Reported { text, at: told.now, times: 1 };
+    told.needs.get_mut(&target("a")).unwrap().reported = Some(reported);
     assert_eq!(decide(&told), Step::Wait(Why::DriverMissing("d".into())));
     let leaving = seen().need("a", Want::Gone, Present).staged(Present).driver(missing);
     assert_eq!(decide(&leaving), Step::Wait(Why::DriverMissing("d".into())));
@@ -283,7 +294,10 @@ fn apply(seen: &mut Observed, action: &Action, certain: bool) {
         Action::Unstage(staging) => {
             seen.stages.insert(staging.clone(), if certain { Absent } else { Uncertain });
         }
-        Action::Report(target, text) => seen.needs.get_mut(target).unwrap().reported = Some(text.clone()),
+        Action::Report(target, text) => {
+            let reported = Reported { text: text.clone(), at: seen.now, times: 1 };
+            seen.needs.get_mut(target).unwrap().reported = Some(reported);
+        }
         Action::Forget => {}
     }
 }
@@ -342,4 +356,24 @@ proptest! {
             prop_assert!(!stuck, "NODE-3: a mount that nobody wants is left: {seen:?}");
         }
     }
+}
+
+/// C9: what is waited for longer than ten seconds is told, again and again.
+#[test]
+fn a_long_wait_for_the_attachment_is_reported_with_back_off() {
+    let waiting = |second| {
+        let seen = seen().need("a", Want::Mounted, Absent).attach(AttachSeen::NotAttached);
+        Observed { now: at(second), ..seen }
+    };
+    assert_eq!(decide(&waiting(109)), Step::Wait(Why::NotAttached));
+    assert_eq!(next_report(&waiting(109)), Some(at(110)));
+    let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]: volume attachment is not yet attached";
+    assert_eq!(decide(&waiting(110)), Step::Do(Action::Report(target("a"), text.into())));
+    let mut told = waiting(111);
+    let reported = Reported { text: text.into(), at: at(110), times: 2 };
+    told.needs.get_mut(&target("a")).unwrap().reported = Some(reported);
+    assert_eq!((decide(&told), next_report(&told)), (Step::Wait(Why::NotAttached), Some(at(130))));
+    let away = waiting(130).driver(DriverSeen::Missing { since: at(100) });
+    let Step::Do(Action::Report(_, text)) = decide(&away) else { panic!("{:?}", decide(&away)) };
+    assert!(text.ends_with("driver name d not found in the list of registered CSI drivers"), "{text}");
 }

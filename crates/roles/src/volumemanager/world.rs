@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bowline_api::{CSIDriver, PersistentVolume, Pod};
 use jiff::Timestamp;
 
+use crate::kubelet::Reported;
+
 /// One publication of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
@@ -64,8 +66,12 @@ pub struct Need {
     pub presence: Presence,
     /// Failed attempts in a row: others go first.
     pub failures: u32,
-    /// The last obstacle that the pod was told of.
-    pub reported: Option<String>,
+    /// The volume's name in the pod.
+    pub volume: String,
+    /// Since when the pod waits for it.
+    pub since: Option<Timestamp>,
+    /// What the pod was last told about it.
+    pub reported: Option<Reported>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod crash;
 mod driver;
 mod flows;
+mod leftovers;
 mod local;
 mod objects;
 mod restart;

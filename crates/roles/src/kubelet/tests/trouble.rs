@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bowline_api::{Meta, build};
+use tonic::Code;
 
+use super::driver::Fault;
 use super::world::World;
 
 /// The process has too many files open.
@@ -58,4 +60,54 @@ async fn starts_and_removals_are_tried_again() {
     world.until("gone", |w| w.phase("p") == "gone").await;
     world.assert_clean().await;
     assert!(world.fake.containers().is_empty());
+}
+
+/// C9: whether attached or not, a pod says what it waits for, again and again.
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_does_not_register_is_reported_with_back_off() {
+    for attach_required in [false, true] {
+        let mut world = World::new(5).await;
+        world.start_kubelet().await;
+        world.csi_driver(attach_required).await;
+        world.bound_claim("data", false, "ReadWriteOnce").await;
+        world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+        let text = "driver name test.csi.example not found in the list of registered CSI drivers";
+        let said = |w: &World| w.events("FailedMount").iter().any(|event| event.ends_with(text));
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert!(!said(&world), "drivers take a moment to start");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(said(&world), "{:?}", world.events("FailedMount"));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let times = world.event_count("FailedMount", text);
+        assert!((4..=12).contains(&times), "told {times} times in ten minutes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_not_attached_is_reported() {
+    let mut world = World::new(5).await;
+    world.start_kubelet().await;
+    world.start_driver().await;
+    world.csi_driver(true).await;
+    world.bound_claim("data", false, "ReadWriteOnce").await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let told = world.events("FailedMount");
+    let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]: volume kubernetes.io/csi/test.csi.example^handle-data is not yet in node's status";
+    assert_eq!(told, [text]);
+}
+
+/// C10: a person has unmounted the staging path, or detached the device.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_the_driver_no_longer_finds_staged_is_staged_again() {
+    for code in [Code::FailedPrecondition, Code::NotFound] {
+        let world = World::with_claim(5).await;
+        world.pod(build::pod("one").shell("sleep 9").mount("data", "/data").build()).await;
+        world.until("running", |w| w.phase("one") == "Running").await;
+        world.driver.plan("publish", Fault::Refuse(code));
+        world.pod(build::pod("two").shell("sleep 9").mount("data", "/data").build()).await;
+        world.until("running, too", |w| w.phase("two") == "Running").await;
+        let calls = world.driver.calls();
+        assert_eq!(calls.iter().filter(|call| call.starts_with("stage")).count(), 2, "{calls:?}");
+    }
 }

@@ -130,6 +130,14 @@ impl World {
         of.filter_map(|e| e.message.clone()).collect()
     }
 
+    /// How often an event with this end was told.
+    pub fn event_count(&self, reason: &str, end: &str) -> i32 {
+        let events = self.ports.informers.of::<Event>().list();
+        let of = events.iter().filter(|e| e.reason.as_deref() == Some(reason));
+        let of = of.filter(|e| e.message.as_deref().is_some_and(|text| text.ends_with(end)));
+        of.filter_map(|e| e.count).sum()
+    }
+
     pub fn running(&self) -> Vec<String> {
         let all = self.fake.containers();
         all.into_iter().filter(|(_, s)| matches!(s, State::Running { .. })).map(|(id, _)| id).collect()

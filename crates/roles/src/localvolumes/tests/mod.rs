@@ -16,6 +16,7 @@ use super::payload::{File, Files, Payload};
 use super::plan::{Medium, Plugin, TokenSource, plan, problem};
 use super::tokens::{Token, renew_at};
 use super::world::{Action, Observed, Presence, State, Step, Want, Why};
+use crate::kubelet::Reported;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -50,6 +51,7 @@ fn seen() -> Observed {
         written: Some(files("a")),
         tokens: [("token".to_owned(), token("a", 2000))].into(),
         told: None,
+        removal_failed: false,
     };
     Observed {
         uid: "uid".into(),
@@ -74,6 +76,7 @@ fn a_volume_is_made_and_kept_up_to_date() {
     let wanted = TokenSource { audience: None, seconds: 3600, path: "token".into(), mode: 0o644 };
     let request = Step::Do(Action::RequestToken(wanted));
     let told = "MountVolume.SetUp failed for volume \"v\" : configmap \"c\" not found";
+    let reported = |second| Reported { text: told.into(), at: at(second), times: 1 };
     let missing = Files::Impossible("configmap \"c\" not found".into());
     let absent = |seen: &mut Observed| seen.state = State::new(Plugin::Projected, Presence::Absent);
     let table = [
@@ -93,8 +96,13 @@ fn a_volume_is_made_and_kept_up_to_date() {
         ("said", with(|s| s.files = missing.clone()), Step::Do(Action::Report(told.into()))),
         (
             "and said once",
-            with(|s| (s.files, s.state.told) = (missing.clone(), Some(told.into()))),
-            Step::Wait(Why::Told(told.into())),
+            with(|s| (s.files, s.state.told) = (missing.clone(), Some(reported(995)))),
+            Step::Wait(Why::Told(told.into(), at(1005))),
+        ),
+        (
+            "said again",
+            with(|s| (s.files, s.state.told) = (missing.clone(), Some(reported(990)))),
+            Step::Do(Action::Report(told.into())),
         ),
         (
             "found after a crash: the directory again",
