@@ -20,14 +20,20 @@ pub struct Cluster {
     port: u16,
     child: Child,
     /// Kept open: a closed pipe would end the process when it prints.
-    _output: Lines<BufReader<ChildStdout>>,
-    pub crashed_at_start: bool,
+    output: Lines<BufReader<ChildStdout>>,
+    /// What was written by a process that ended before it was ready.
+    pub crashed_at_start: Option<String>,
 }
 
 impl Cluster {
     pub async fn start() -> Self {
         let cluster = Self::start_with(&[]).await;
-        assert!(!cluster.crashed_at_start, "bowline up ended before it was ready");
+        let ended = &cluster.crashed_at_start;
+        assert!(
+            ended.is_none(),
+            "bowline up ended before it was ready: {}",
+            ended.as_deref().unwrap_or_default()
+        );
         cluster
     }
 
@@ -36,10 +42,16 @@ impl Cluster {
         let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
         let [port] = free_ports();
         let (started, crashed_at_start) = match launch(scratch.path(), port, environment).await {
-            Some(started) => (started, false),
-            None => (launch(scratch.path(), port, &[]).await.expect("a second start succeeds"), true),
+            Some(started) => (started, None),
+            None => {
+                let first = std::fs::read_to_string(log_file(scratch.path())).unwrap_or_default();
+                let second = launch(scratch.path(), port, &[]).await;
+                let second =
+                    second.unwrap_or_else(|| panic!("the second start failed as well; the first: {first}"));
+                (second, Some(first))
+            }
         };
-        Self { scratch, port, child: started.0, _output: started.1, crashed_at_start }
+        Self { scratch, port, child: started.0, output: started.1, crashed_at_start }
     }
 
     /// Whether the process has ended by itself; one that is dying closes its sockets a little earlier.
@@ -92,7 +104,33 @@ impl Cluster {
         let (child, output) =
             launch(self.scratch.path(), self.port, &[]).await.expect("start on the same data");
         self.child = child;
-        self._output = output;
+        self.output = output;
+    }
+
+    /// What the running process, or the last one, has written to standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(log_file(self.scratch.path())).unwrap_or_default()
+    }
+
+    /// Starts again on the same data, and sends Ctrl-C as soon as the process takes signals; returns whether it ended
+    /// with success.
+    pub async fn interrupted_start(&mut self) -> bool {
+        self.kill().await;
+        self.child = spawn(self.scratch.path(), self.port, &[]);
+        let status = format!("/proc/{}/status", self.child.id().expect("running"));
+        // Bit 1 of SigCgt: SIGINT has a handler.
+        let caught = |text: String| {
+            let mask =
+                text.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim).map(str::to_owned));
+            mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).is_some_and(|mask| mask & 2 != 0)
+        };
+        let ready = async {
+            while !std::fs::read_to_string(&status).map(caught).unwrap_or(false) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ready).await.expect("takes signals");
+        self.interrupt().await
     }
 
     /// Ctrl-C; returns whether the process ended with success.
@@ -134,6 +172,9 @@ impl Drop for Cluster {
     /// A failed test must not leave mounts that keep the next one from running.
     fn drop(&mut self) {
         let _ = self.child.start_kill();
+        if std::thread::panicking() {
+            eprintln!("log of {}:\n{}", self.scratch.path().display(), self.log());
+        }
         machine::clean_below(self.scratch.path());
     }
 }
@@ -153,21 +194,32 @@ async fn nothing_of_pods(kubelet_dir: PathBuf) -> Result<(), String> {
     tokio::time::timeout(PATIENCE, empty).await.map_err(|_| left().join(", "))
 }
 
+/// Where the process writes its log, from its start.
+fn log_file(scratch: &Path) -> PathBuf {
+    scratch.join("log")
+}
+
+fn spawn(scratch: &Path, port: u16, environment: &[(&str, &str)]) -> Child {
+    let log = std::fs::File::create(log_file(scratch)).expect("log file");
+    Command::new(env!("CARGO_BIN_EXE_bowline"))
+        .args(["up", "--listen", &format!("127.0.0.1:{port}"), "--node-name", "test-node"])
+        .args(["--data-dir".as_ref(), scratch.join("data").as_os_str()])
+        .args(["--kubelet-dir".as_ref(), scratch.join("kubelet").as_os_str()])
+        .envs(environment.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("start bowline")
+}
+
 /// Starts the process and waits until it says that it is ready.
 async fn launch(
     scratch: &Path,
     port: u16,
     environment: &[(&str, &str)],
 ) -> Option<(Child, Lines<BufReader<ChildStdout>>)> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bowline"))
-        .args(["up", "--listen", &format!("127.0.0.1:{port}"), "--node-name", "test-node"])
-        .args(["--data-dir".as_ref(), scratch.join("data").as_os_str()])
-        .args(["--kubelet-dir".as_ref(), scratch.join("kubelet").as_os_str()])
-        .envs(environment.iter().copied())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("start bowline");
+    let mut child = spawn(scratch, port, environment);
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let ready = async {
         while let Ok(Some(line)) = lines.next_line().await {

@@ -20,4 +20,14 @@ pub use cluster::Cluster;
 use std::time::Duration;
 
 /// Longest wait for anything: generous for a loaded machine, never used up on a good run.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Waits until a file is there, which nobody tells of.
+pub async fn until_exists(path: &std::path::Path) {
+    let there = async {
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, there).await.unwrap_or_else(|_| panic!("{} never came", path.display()));
+}

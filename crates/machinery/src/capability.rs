@@ -42,10 +42,20 @@ pub fn block(mode: Mode) -> VolumeCapability {
 
 /// A filesystem; an empty type leaves the choice to the driver.
 pub fn mount(mode: Mode, fs_type: &str, mount_flags: &[String]) -> VolumeCapability {
+    mount_for_group(mode, fs_type, mount_flags, None)
+}
+
+/// A filesystem that the driver gives to a group; only for drivers with VOLUME_MOUNT_GROUP.
+pub fn mount_for_group(
+    mode: Mode,
+    fs_type: &str,
+    mount_flags: &[String],
+    group: Option<u32>,
+) -> VolumeCapability {
     let mount = MountVolume {
         fs_type: fs_type.into(),
         mount_flags: mount_flags.to_vec(),
-        volume_mount_group: String::new(),
+        volume_mount_group: group.map(|gid| gid.to_string()).unwrap_or_default(),
     };
     capability(mode, AccessType::Mount(mount))
 }

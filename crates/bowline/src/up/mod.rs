@@ -3,6 +3,7 @@
 mod bootstrap;
 mod config;
 mod drivers;
+mod installation;
 mod link;
 mod preflight;
 mod running;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tokio_util::sync::CancellationToken;
 
 use crate::store::StoreArgs;
@@ -34,7 +35,8 @@ pub struct Up {
     /// Address of the API server
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Where staging and publish paths and the driver's socket stand, laid out as upstream's kubelet does
+    /// Where staging and publish paths and the driver's socket stand, laid out as upstream's kubelet does. One that
+    /// another kubelet uses is refused
     #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
     kubelet_dir: PathBuf,
     /// Name of this node; the host name by default
@@ -56,15 +58,18 @@ impl Up {
         let mut config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
         config.keeping = self.store;
         config.allow_privileged = self.allow_privileged;
-        let running = Running::start(config).await?;
-        greet(&terminal, &running, started);
-
-        let interrupted = CancellationToken::new();
-        signal::cancel_on_signal(interrupted.clone())?;
+        // Before anything runs that a signal would have to stop.
+        let (interrupted, insisted) = (CancellationToken::new(), CancellationToken::new());
+        signal::cancel_on_signals(interrupted.clone(), insisted.clone())?;
+        let running = tokio::select! {
+            biased;
+            () = insisted.cancelled() => bail!("stopped while starting; containers and volumes are as they were"),
+            running = Running::launch(config) => running?,
+        };
         let failure = tokio::select! {
             biased;
             () = interrupted.cancelled() => None,
-            failure = running.failed() => Some(failure),
+            failure = serve(&terminal, &running, started) => Some(failure),
         };
         terminal.line("stopping: containers end, their volumes are unmounted");
         running.stop().await?;
@@ -73,6 +78,15 @@ impl Up {
             None => Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+/// Until a role or a driver ends by itself, also while it starts.
+async fn serve(terminal: &Terminal, running: &Running, started: Instant) -> anyhow::Error {
+    if let Err(failure) = running.ready().await {
+        return failure;
+    }
+    greet(terminal, running, started);
+    running.failed().await
 }
 
 fn greet(terminal: &Terminal, running: &Running, started: Instant) {

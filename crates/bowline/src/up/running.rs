@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
+use super::installation::Installation;
 use super::link::Link;
 use super::{Config, bootstrap, preflight};
 use crate::apiserver::{self, Serving};
@@ -28,16 +29,26 @@ pub struct Running {
     drivers: Drivers,
     server: JoinHandle<()>,
     server_stop: CancellationToken,
+    /// Kept to the end: nobody else may use the directories meanwhile.
+    _installation: Installation,
 }
 
 impl Running {
     /// Starts everything and returns when the node is ready and the drivers registered.
     pub async fn start(config: Config) -> Result<Self> {
+        let running = Self::launch(config).await?;
+        running.ready().await?;
+        Ok(running)
+    }
+
+    /// Starts everything and returns when it can be stopped again in order, ready or not.
+    pub async fn launch(config: Config) -> Result<Self> {
         let mut doors = RealConfig::new(&config.data_dir);
         doors.shim.clone_from(&config.shim);
         let host = real::host(doors).context("open this machine")?;
         preflight::check(&host)?;
         let listener = preflight::bind(config.listen, "--listen").await?;
+        let installation = Installation::take(&host, &config).await?;
 
         let address = listener.local_addr().context("read the API server's address")?;
         let store = config.keeping.open(Some(&config.store()), &host).await?;
@@ -71,7 +82,7 @@ impl Running {
             kubelet: Some(link.kubelet),
         };
         let roles = Embedded::start(&ports, settings).await?;
-        let running = Self {
+        Ok(Self {
             config,
             ports,
             address: serving.address,
@@ -79,13 +90,12 @@ impl Running {
             drivers,
             server: serving.ended,
             server_stop,
-        };
-        running.ready().await?;
-        Ok(running)
+            _installation: installation,
+        })
     }
 
     /// The node is Ready and knows the drivers; a role that fails meanwhile says why.
-    async fn ready(&self) -> Result<()> {
+    pub async fn ready(&self) -> Result<()> {
         tokio::select! {
             biased;
             failure = self.failed() => Err(failure),

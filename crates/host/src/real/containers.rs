@@ -269,6 +269,21 @@ mod tests {
         assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);
     }
 
+    /// C10: it neither ends the process nor starts a second copy beside one that runs.
+    #[tokio::test]
+    async fn an_unreadable_exit_record_is_an_unknown_end() {
+        let (_dir, containers, record) = containers();
+        let (idle, process) = Idle::start();
+        record.set_running(&running(&process, &process)).unwrap();
+        fs::write(record.dir().join("exit.json"), "{\"code\":").unwrap();
+        let found = containers.list().await.unwrap();
+        assert!(matches!(found[..], [Found { state: State::Running { .. }, .. }]), "{found:?}");
+        drop(idle);
+        let found = containers.list().await.unwrap();
+        let [Found { state: State::Exited { exit, .. }, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(exit.code, 137);
+    }
+
     #[tokio::test]
     async fn a_container_whose_shim_was_killed_is_waited_for_to_its_very_end() {
         let (_dir, containers, record) = containers();

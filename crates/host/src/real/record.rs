@@ -100,8 +100,10 @@ impl Record {
         self.write(RUNNING, running, Durable::No)
     }
 
+    /// One that cannot be read is as good as none: the processes tell whether the container runs, and if they do not,
+    /// its end is not known. Other containers are not concerned.
     pub fn exit(&self) -> io::Result<Option<Exit>> {
-        Ok(self.bytes(EXIT)?.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
+        self.read_fleeting(EXIT)
     }
 
     pub fn set_exit(&self, exit: &Exit) -> io::Result<()> {

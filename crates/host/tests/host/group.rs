@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use bowline_host::disk::{GroupChange, GroupGrant, Walk};
 use bowline_host::fake;
 
 use crate::world::{World, program};
@@ -131,4 +132,66 @@ async fn the_fake_disk_knows_groups() {
     host.disk.rename(&top.join("sub"), Path::new("/var/lib/moved")).await.unwrap();
     assert_eq!(fake.group(Path::new("/var/lib/moved/file")), Some(GID));
     assert!(host.disk.set_group(&top.join("none"), 1).await.is_err());
+}
+
+/// What the kubelet does for a pod's `fsGroup`, with upstream's modes.
+#[tokio::test]
+async fn a_volume_is_granted_to_a_group_as_upstream_does() {
+    let world = World::new();
+    let (device, top) = world.mounted("granted", "ext4").await;
+    let inner = world.device("other", 8).await;
+    world.host.kernel.make_filesystem(&inner, "ext4", &[]).await.unwrap();
+    let outside = world.dir("elsewhere");
+    fs::write(outside.join("secret"), "").unwrap();
+    fs::create_dir_all(top.join("a/closed")).unwrap();
+    fs::create_dir_all(top.join("mounted")).unwrap();
+    world.host.kernel.mount(&inner, &top.join("mounted"), "ext4", &[]).await.unwrap();
+    fs::write(top.join("mounted/file"), "").unwrap();
+    fs::write(top.join("a/own"), "").unwrap();
+    set_mode(&top.join("a/own"), 0o400);
+    set_mode(&top.join("a/closed"), 0o500);
+    symlink(outside.join("secret"), top.join("a/link")).unwrap();
+    let untouched = [outside.join("secret"), top.join("mounted/file")].map(|path| group_and_mode(&path));
+
+    let grant = |change, read_only| GroupGrant { gid: GID, change, read_only };
+    let give = async |change, read_only| {
+        let walk = Walk::default();
+        world.host.disk.give_to_group(&top, grant(change, read_only), &walk).await.unwrap();
+        walk.changed()
+    };
+    assert!(give(GroupChange::OnRootMismatch, true).await > 3);
+    let table = [("a/own", 0o440), ("a/closed", 0o2550), ("a/link", 0o777)];
+    for (name, mode) in table {
+        assert_eq!(group_and_mode(&top.join(name)), (GID, mode), "{name}");
+    }
+    assert_eq!(give(GroupChange::OnRootMismatch, true).await, 0, "the top is right already");
+    assert!(give(GroupChange::OnRootMismatch, false).await > 3, "the top lacks permissions");
+    for (name, mode) in [("a/own", 0o660), ("a/closed", 0o2770)] {
+        assert_eq!(group_and_mode(&top.join(name)), (GID, mode), "{name}");
+    }
+    std::os::unix::fs::chown(top.join("a/own"), None, Some(0)).unwrap();
+    assert_eq!(give(GroupChange::OnRootMismatch, false).await, 0);
+    assert_eq!(group_and_mode(&top.join("a/own")).0, 0);
+    assert!(give(GroupChange::Always, false).await > 3);
+    assert_eq!(group_and_mode(&top.join("a/own")).0, GID);
+
+    // One file that cannot be changed does not keep the others, as upstream has it.
+    assert!(program("chattr", &["+i", top.join("a/own").to_str().unwrap()]).0);
+    let other = GroupGrant { gid: GID + 1, ..grant(GroupChange::Always, false) };
+    world.host.disk.give_to_group(&top, other, &Walk::default()).await.unwrap();
+    assert!(program("chattr", &["-i", top.join("a/own").to_str().unwrap()]).0);
+    assert_eq!(group_and_mode(&top.join("a/closed")).0, GID + 1);
+
+    let cancelled = Walk::default();
+    cancelled.cancel();
+    let again = grant(GroupChange::Always, false);
+    let error = world.host.disk.give_to_group(&top, again, &cancelled).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    assert_eq!(group_and_mode(&top).0, GID + 1, "the top is changed last");
+    let now = [outside.join("secret"), top.join("mounted/file")].map(|path| group_and_mode(&path));
+    assert_eq!(now, untouched, "neither behind a link nor on another mount");
+    world.host.kernel.unmount(&top.join("mounted")).await.unwrap();
+    world.host.kernel.unmount(&top).await.unwrap();
+    world.host.kernel.loop_detach(&inner).await.unwrap();
+    world.host.kernel.loop_detach(&device).await.unwrap();
 }

@@ -1,6 +1,7 @@
 //! The kubelet: what its roles share, and how they are started together and stopped.
 
 mod alarms;
+pub(crate) mod fs_group;
 mod owned;
 mod records;
 mod reported;

@@ -152,7 +152,9 @@ impl Kubelet {
         self.switch.turn_off();
         self.tenants.evict();
         let clean = async {
-            while !self.tenants.all().is_empty() || self.mounts.any_left() || self.local.any_mounted() {
+            // Right after the start, containers of an earlier process may not be known yet.
+            let busy = || !self.tenants.counted() || !self.tenants.all().is_empty();
+            while busy() || self.mounts.any_left() || self.local.any_mounted() {
                 self.changed.notified().await;
             }
         };

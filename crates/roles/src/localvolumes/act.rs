@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bowline_api::{ConfigMap, Meta, Pod, Secret, ServiceAccount};
+use bowline_host::disk::{GroupChange, GroupGrant};
 use bowline_host::kernel::KernelError;
 use bowline_machinery::effect::{EffectError, Effects};
 use bowline_machinery::{Cache, Keyed, Ports, Recorder, Watched};
@@ -17,7 +18,7 @@ use super::tokens::{Token, renew_at};
 use super::view::directory;
 use super::world::{Action, Observed, Presence, State, Step, Want, Why};
 use super::writer;
-use crate::kubelet::{Alarms, PodRecords, Reported, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Reported, Tenants, fs_group};
 
 /// Anybody may use a volume's directory; the modes of its files say what they may do.
 const DIRECTORY_MODE: u32 = 0o777;
@@ -83,8 +84,18 @@ impl Keyed for Manager {
                 self.on_kernel("mount memory", &path, self.mount(&path, size)).await?;
                 self.update(&seen, |state| state.mount = Presence::Present);
             }
+            Action::GiveToGroup(gid) => {
+                let Some((pod, plan)) = &seen.asked else { return Ok(()) };
+                // The top is changed last, so what an earlier process gave away whole is not walked again.
+                let change = GroupChange::OnRootMismatch;
+                let grant = GroupGrant { gid, change, read_only: plan.sources.is_some() };
+                let given = fs_group::give(&self.ports, &self.recorder, pod, &path, grant);
+                self.on_disk("give to group", &path, given).await?;
+                self.update(&seen, |state| state.group = Some(gid));
+            }
             Action::Write(payload) => {
-                self.on_disk("write", &path, writer::write(host, &path, &payload)).await?;
+                let group = seen.asked.as_ref().and_then(|(_, plan)| plan.group);
+                self.on_disk("write", &path, writer::write(host, &path, &payload, group)).await?;
                 self.update(&seen, |state| {
                     state.written = Some(payload);
                     state.told = None;
@@ -103,6 +114,7 @@ impl Keyed for Manager {
                 self.update(&seen, |state| {
                     state.mount = Presence::Absent;
                     state.written = None;
+                    state.group = None;
                 });
             }
             Action::Remove => {

@@ -34,6 +34,9 @@ fn set_up(seen: &Observed, plan: &Plan) -> Step {
         }
         Medium::Memory(_) | Medium::Disk => {}
     }
+    if let Some(gid) = plan.group.filter(|gid| seen.state.group != Some(*gid)) {
+        return Step::Do(Action::GiveToGroup(gid));
+    }
     if plan.sources.is_some() && seen.state.written.as_ref() != Some(payload) {
         return Step::Do(Action::Write(payload.clone()));
     }

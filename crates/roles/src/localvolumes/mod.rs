@@ -17,7 +17,7 @@
 //!
 //! Differs from upstream: changed objects are written at once and not with the next look at the pod; what an earlier
 //! process was writing when it died is removed; tokens of one time are not spread by chance.
-//! Not here yet: fsGroup, clusterTrustBundle and podCertificate in projected volumes, huge pages, an end for pods whose
+//! Not here yet: clusterTrustBundle and podCertificate in projected volumes, huge pages, an end for pods whose
 //! emptyDir on disk has outgrown its `sizeLimit`. One in memory without `sizeLimit` may fill half of the machine's memory,
 //! whatever the limits of its pod are.
 

@@ -10,6 +10,10 @@ use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
 
 use super::plan::{ObjectKind, Source};
 use super::tokens::Token;
+use crate::kubelet::fs_group::fs_group;
+
+/// A token that is given to the pod's group.
+const TOKEN_MODE: u32 = 0o600;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {
@@ -68,7 +72,9 @@ pub fn collect(sources: &[Source], world: &World<'_>) -> Files {
             Source::Token(wanted) => match world.tokens.get(&wanted.path) {
                 Some(token) => {
                     let content = token.text.clone().into_bytes();
-                    payload.insert(wanted.path.clone(), File { content, mode: bits(wanted.mode) });
+                    // With a group that may read it, others need not, as upstream has it.
+                    let mode = if fs_group(world.pod).is_some() { TOKEN_MODE } else { bits(wanted.mode) };
+                    payload.insert(wanted.path.clone(), File { content, mode });
                 }
                 None => looking = true,
             },

@@ -5,6 +5,8 @@ use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, EmptyDirVolumeSource, KeyToPath, Volume, VolumeProjection,
 };
 
+use crate::kubelet::fs_group::fs_group;
+
 /// 0644, which upstream's defaults write into every source; anybody may read.
 const DEFAULT_MODE: i32 = 0o644;
 /// What upstream's defaults write into a source without a time of its own.
@@ -50,6 +52,8 @@ pub struct Plan {
     pub medium: Medium,
     /// What its files come from; `None`: containers write them themselves.
     pub sources: Option<Vec<Source>>,
+    /// The pod's `fsGroup`.
+    pub group: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,9 +98,9 @@ pub fn makes(volume: &Volume) -> bool {
 
 /// `None` for volumes that are somebody else's.
 pub fn plan(volume: &Volume) -> Option<Plan> {
-    let files = |plugin, medium, sources| Plan { plugin, medium, sources: Some(sources) };
+    let files = |plugin, medium, sources| Plan { plugin, medium, sources: Some(sources), group: None };
     if let Some(empty) = &volume.empty_dir {
-        return Some(Plan { plugin: Plugin::EmptyDir, medium: medium(empty), sources: None });
+        return Some(Plan { plugin: Plugin::EmptyDir, medium: medium(empty), sources: None, group: None });
     }
     if let Some(map) = &volume.config_map {
         let source = Source::Object {
@@ -136,7 +140,8 @@ pub fn of_pod(pod: &Pod) -> impl Iterator<Item = (&str, Plan)> {
     };
     let used = move |name: &str| pod::containers(pod).any(|container| mounts(container, name));
     let volumes = pod::volumes(pod).iter().filter(move |volume| used(&volume.name));
-    volumes.filter_map(|volume| Some((volume.name.as_str(), plan(volume)?)))
+    let group = fs_group(pod);
+    volumes.filter_map(move |volume| Some((volume.name.as_str(), Plan { group, ..plan(volume)? })))
 }
 
 fn medium(empty: &EmptyDirVolumeSource) -> Medium {

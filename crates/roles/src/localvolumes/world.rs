@@ -42,6 +42,8 @@ pub struct State {
     pub mount: Presence,
     /// What was written last, by this process.
     pub written: Option<Arc<Payload>>,
+    /// The group that it was given to, by this process.
+    pub group: Option<u32>,
     /// By the path of their file.
     pub tokens: BTreeMap<String, Token>,
     /// The last problem that the pod was told of.
@@ -52,9 +54,16 @@ pub struct State {
 
 impl State {
     pub fn new(plugin: Plugin, presence: Presence) -> Self {
-        let (written, tokens, told) = (None, BTreeMap::new(), None);
-        let removal_failed = false;
-        Self { plugin, directory: presence, mount: presence, written, tokens, told, removal_failed }
+        Self {
+            plugin,
+            directory: presence,
+            mount: presence,
+            written: None,
+            group: None,
+            tokens: BTreeMap::new(),
+            told: None,
+            removal_failed: false,
+        }
     }
 
     /// Whether the pod's end waits for this volume: a mount is always waited for.
@@ -66,7 +75,8 @@ impl State {
     pub fn ready(&self, plan: &Plan) -> bool {
         let mounted = plan.medium == Medium::Disk || self.mount == Presence::Present;
         let written = plan.sources.is_none() || self.written.is_some();
-        self.directory == Presence::Present && mounted && written
+        let given = plan.group.is_none() || self.group == plan.group;
+        self.directory == Presence::Present && mounted && given && written
     }
 }
 
@@ -116,6 +126,8 @@ pub enum Action {
     RequestToken(TokenSource),
     MakeDirectory,
     MountMemory(Option<u64>),
+    /// Makes it belong to the pod's `fsGroup`.
+    GiveToGroup(u32),
     Write(Arc<Payload>),
     /// Tells the pod why the volume cannot be made.
     Report(String),

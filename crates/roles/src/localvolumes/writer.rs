@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use bowline_host::Host;
-use bowline_host::disk::Kind;
+use bowline_host::disk::{GroupChange, GroupGrant, Kind, Walk};
 
 use super::payload::Payload;
 
@@ -27,12 +27,12 @@ const STAMP: &str = "%Y_%m_%d_%H_%M_%S";
 const NUMBER_END: u64 = 10_000_000_000;
 const DIRECTORY_MODE: u32 = 0o755;
 
-/// Makes `directory` hold these files and nothing else.
-pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Result<()> {
+/// Makes `directory` hold these files and nothing else. New files belong to the pod's group before they show.
+pub async fn write(host: &Host, directory: &Path, payload: &Payload, group: Option<u32>) -> io::Result<()> {
     let payload = &cleaned(payload)?;
     let current = match current(host, directory).await? {
         Some(current) if same(host, &directory.join(&current), payload).await? => current,
-        _ => replace(host, directory, payload).await?,
+        _ => replace(host, directory, payload, group).await?,
     };
     host.failpoints.hit("kubelet.write.shown");
     let visible: BTreeSet<String> = payload.keys().filter_map(|path| first_part(path)).collect();
@@ -59,12 +59,16 @@ pub async fn write(host: &Host, directory: &Path, payload: &Payload) -> io::Resu
 }
 
 /// Writes a new directory and shows it. Returns its name.
-async fn replace(host: &Host, directory: &Path, payload: &Payload) -> io::Result<String> {
+async fn replace(host: &Host, directory: &Path, payload: &Payload, group: Option<u32>) -> io::Result<String> {
     let now = host.clock.now().strftime(STAMP);
     let name = format!("{OWN}{now}.{:010}", host.random.next_u64() % NUMBER_END);
     let shown = async {
         fill(host, &directory.join(&name), payload).await?;
         host.failpoints.hit("kubelet.write.filled");
+        if let Some(gid) = group {
+            let grant = GroupGrant { gid, change: GroupChange::Always, read_only: true };
+            host.disk.give_to_group(&directory.join(&name), grant, &Walk::default()).await?;
+        }
         let next = directory.join(DATA_NEXT);
         host.disk.remove_file(&next).await?;
         host.disk.symlink(Path::new(&name), &next).await?;

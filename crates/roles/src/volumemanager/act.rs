@@ -18,7 +18,7 @@ use super::mounts::Mounts;
 use super::paths::Paths;
 use super::request::Source;
 use super::world::{Action, Mode, Observed, Presence, Staging, Step, Target, Why};
-use crate::kubelet::{Alarms, PodRecords, Reported, Tenants};
+use crate::kubelet::{Alarms, PodRecords, Reported, Tenants, fs_group};
 use crate::nodestatus::InUse;
 use crate::pluginmanager::{Drivers, Registered};
 
@@ -173,7 +173,9 @@ impl Manager {
         let secrets = self.secrets("NodeStageSecretRef", csi.node_stage_secret_ref.as_ref()).await?;
         let before = seen.stages.get(&staging).copied().unwrap_or_default();
         let path = self.paths.staging(&seen.driver_name, &seen.handle, &staging);
-        let source = Source { pv, csi, context: self.context(seen), secrets, able: driver.capabilities };
+        let (context, able) = (self.context(seen), driver.capabilities);
+        let fs_group = fs_group::fs_group(pod(seen, target)?);
+        let source = Source { pv, csi, context, secrets, able, fs_group };
         let request = source.stage(&path).map_err(EffectError::refused)?;
 
         self.record_stage(seen, &staging, &path).await?;

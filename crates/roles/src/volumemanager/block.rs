@@ -12,6 +12,7 @@ use super::paths::DIR_MODE;
 use super::record::Record;
 use super::request::Source;
 use super::world::{Mode, Observed, Presence, Staging, Target};
+use crate::kubelet::fs_group;
 
 impl Manager {
     pub(super) async fn publish_device(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
@@ -24,7 +25,8 @@ impl Manager {
         let need = seen.needs.get(target);
         let read_only = need.is_some_and(|n| n.read_only);
         let before = need.map(|n| n.presence).unwrap_or_default();
-        let source = Source { pv, csi, context: self.context(seen), secrets, able: driver.capabilities };
+        let (context, able) = (self.context(seen), driver.capabilities);
+        let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(Some(&staging_path), &path, read_only, pod, seen.csi_driver.as_deref());
         let request = request.map_err(EffectError::refused)?;
 

@@ -12,6 +12,7 @@ use super::paths::DIR_MODE;
 use super::record::Record;
 use super::request::Source;
 use super::world::{Mode, Observed, Presence, Staging, Target};
+use crate::kubelet::fs_group;
 
 impl Manager {
     pub(super) async fn publish_filesystem(
@@ -28,7 +29,8 @@ impl Manager {
         let need = seen.needs.get(target);
         let read_only = need.is_some_and(|n| n.read_only);
         let before = need.map(|n| n.presence).unwrap_or_default();
-        let source = Source { pv, csi, context: self.context(seen), secrets, able: driver.capabilities };
+        let (context, able) = (self.context(seen), driver.capabilities);
+        let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
         let request = request.map_err(EffectError::refused)?;
 
@@ -44,6 +46,11 @@ impl Manager {
             self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Absent);
         }
         published?;
+        let csi_driver = seen.csi_driver.as_deref();
+        if let Some(grant) = fs_group::csi_grant(pod, pv, csi_driver, read_only, able.volume_mount_group) {
+            let given = fs_group::give(&self.ports, &self.recorder, pod, &path, grant);
+            self.on_disk("give to group", &path, given).await?;
+        }
         self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Present);
         Ok(())
     }

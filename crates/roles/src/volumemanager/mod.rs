@@ -18,7 +18,7 @@
 //! leaves the volume uncertain (upstream forgets it); staging directories without a pod are found, too; a volume
 //! that keeps failing for one pod does not hold up another. No loop device locks a block volume: the container's own
 //! bind keeps the device open, and nothing here takes it away while the pod is inside.
-//! Not here yet: inline ephemeral volumes, service account tokens, requiresRepublish, fsGroup, SELinux, resize.
+//! Not here yet: inline ephemeral volumes, service account tokens, requiresRepublish, SELinux, resize.
 
 mod act;
 mod block;

@@ -19,6 +19,8 @@ pub struct Source<'a> {
     pub context: Strings,
     pub secrets: Strings,
     pub able: Capabilities,
+    /// The pod's, whose first use stages the volume.
+    pub fs_group: Option<u32>,
 }
 
 impl Source<'_> {
@@ -69,7 +71,9 @@ impl Source<'_> {
             return Ok(capability::block(mode));
         }
         let options = self.pv.spec.as_ref().and_then(|s| s.mount_options.as_deref()).unwrap_or_default();
-        Ok(capability::mount(mode, self.csi.fs_type.as_deref().unwrap_or_default(), options))
+        let group = self.fs_group.filter(|_| self.able.volume_mount_group);
+        let fs_type = self.csi.fs_type.as_deref().unwrap_or_default();
+        Ok(capability::mount_for_group(mode, fs_type, options, group))
     }
 }
 

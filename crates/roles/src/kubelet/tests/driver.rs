@@ -43,6 +43,8 @@ struct State {
     faults: BTreeMap<String, VecDeque<Fault>>,
     contexts: Vec<BTreeMap<String, String>>,
     told: Vec<(bool, String)>,
+    mount_group: bool,
+    groups: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -92,6 +94,23 @@ impl TestDriver {
 
     pub fn contexts(&self) -> Vec<BTreeMap<String, String>> {
         self.state.lock().unwrap().contexts.clone()
+    }
+
+    /// The driver has VOLUME_MOUNT_GROUP from now on.
+    pub fn set_mount_group(&self) {
+        self.state.lock().unwrap().mount_group = true;
+    }
+
+    /// The groups that stage and publish came with.
+    pub fn groups(&self) -> Vec<String> {
+        self.state.lock().unwrap().groups.clone()
+    }
+
+    fn note_group(&self, capability: Option<&VolumeCapability>) {
+        use volume_capability::AccessType;
+        if let Some(AccessType::Mount(mount)) = capability.and_then(|c| c.access_type.as_ref()) {
+            self.state.lock().unwrap().groups.push(mount.volume_mount_group.clone());
+        }
     }
 
     pub fn plan(&self, call: &str, fault: Fault) {
@@ -145,6 +164,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("stage", &request.volume_id)?;
+        self.note_group(request.volume_capability.as_ref());
         let backing = PathBuf::from("/var/lib/backing").join(&request.volume_id);
         self.host.disk.create_dir_all(&backing, 0o755).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -177,6 +197,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("publish", &request.volume_id)?;
+        self.note_group(request.volume_capability.as_ref());
         let target = Path::new(&request.target_path);
         if is_block(request.volume_capability.as_ref()) {
             self.host.disk.create_file(target).await.unwrap();
@@ -233,8 +254,10 @@ impl Node for TestDriver {
         let capability = |r#type: rpc::Type| NodeServiceCapability {
             r#type: Some(Type::Rpc(Rpc { r#type: r#type as i32 })),
         };
-        let capabilities =
-            self.stages.then(|| capability(rpc::Type::StageUnstageVolume)).into_iter().collect();
+        let group = self.state.lock().unwrap().mount_group;
+        let stages = self.stages.then(|| capability(rpc::Type::StageUnstageVolume));
+        let group = group.then(|| capability(rpc::Type::VolumeMountGroup));
+        let capabilities = stages.into_iter().chain(group).collect();
         Ok(Response::new(NodeGetCapabilitiesResponse { capabilities }))
     }
 

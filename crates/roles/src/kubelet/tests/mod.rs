@@ -3,9 +3,11 @@
 mod crash;
 mod driver;
 mod flows;
+mod groups;
 mod leftovers;
 mod local;
 mod objects;
+mod owned;
 mod restart;
 mod spec;
 mod trouble;

@@ -49,6 +49,7 @@ fn seen() -> Observed {
         directory: Presence::Present,
         mount: Presence::Present,
         written: Some(files("a")),
+        group: None,
         tokens: [("token".to_owned(), token("a", 2000))].into(),
         told: None,
         removal_failed: false,

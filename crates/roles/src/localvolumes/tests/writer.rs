@@ -42,7 +42,7 @@ fn new() -> Payload {
 async fn written(payload: &Payload) -> (Host, Arc<FakeHost>) {
     let (host, fake) = fake::host(7);
     host.disk.create_dir_all(Path::new(DIR), 0o777).await.unwrap();
-    write(&host, Path::new(DIR), payload).await.unwrap();
+    write(&host, Path::new(DIR), payload, None).await.unwrap();
     (host, fake)
 }
 
@@ -77,14 +77,14 @@ async fn files_are_links_into_the_directory_that_is_shown() {
     let real = host.disk.canonical(&Path::new(DIR).join("a")).await.unwrap();
     assert_eq!(real, PathBuf::from(DIR).join(shown).join("a"));
 
-    write(&host, Path::new(DIR), &old()).await.unwrap();
+    write(&host, Path::new(DIR), &old(), None).await.unwrap();
     assert_eq!(names(&host).await.1, own, "the same content is not written again");
 }
 
 #[tokio::test]
 async fn a_volume_becomes_empty() {
     let (host, _) = written(&old()).await;
-    write(&host, Path::new(DIR), &Payload::new()).await.unwrap();
+    write(&host, Path::new(DIR), &Payload::new(), None).await.unwrap();
     assert_eq!(names(&host).await.0, Vec::<String>::new());
 }
 
@@ -92,7 +92,7 @@ async fn a_volume_becomes_empty() {
 async fn no_file_lands_outside() {
     let (host, _) = written(&old()).await;
     for path in ["", ".", "./", "/etc/passwd", "../up", "a/../../up", "..data", "./..data", "./../up"] {
-        let error = write(&host, Path::new(DIR), &payload(&[(path, "x")])).await.unwrap_err();
+        let error = write(&host, Path::new(DIR), &payload(&[(path, "x")]), None).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{path}");
     }
     assert_eq!(read(&host, &old()).await, vec![Some("old".to_owned()); 3]);
@@ -107,7 +107,7 @@ async fn paths_are_taken_in_their_shortest_form() {
         let clean = if path.contains('b') { "deep/b" } else { "a" };
         assert_eq!(read(&host, &payload(&[(clean, "")])).await, [Some("text".to_owned())], "{path}");
         let before = names(&host).await;
-        write(&host, Path::new(DIR), &given).await.unwrap();
+        write(&host, Path::new(DIR), &given, None).await.unwrap();
         assert_eq!(names(&host).await, before, "{path}: the same content is not written again");
     }
 }
@@ -119,14 +119,14 @@ async fn tries_that_fail_leave_nothing() {
     let before = names(&host).await;
     for call in ["create_dir_all", "create_dir_all.after", "write_atomic", "symlink", "rename"] {
         fake.fail_next(call, EIO);
-        write(&host, Path::new(DIR), &new()).await.unwrap_err();
+        write(&host, Path::new(DIR), &new(), None).await.unwrap_err();
         assert_eq!(fake.planned(), Vec::<String>::new());
         let (visible, own) = names(&host).await;
         let dirs = |names: &[String]| names.iter().filter(|name| name.starts_with("..2")).count();
         assert_eq!((&visible, dirs(&own)), (&before.0, dirs(&before.1)), "{call}: {own:?}");
     }
     fake.fail_later("write_atomic", 1, EIO);
-    write(&host, Path::new(DIR), &new()).await.unwrap_err();
+    write(&host, Path::new(DIR), &new(), None).await.unwrap_err();
     assert_eq!(read(&host, &old()).await, vec![Some("old".to_owned()); 3]);
 }
 
@@ -137,14 +137,14 @@ async fn readers_see_all_of_the_old_or_all_of_the_new_whichever_call_is_the_last
         for passing in 0.. {
             let (host, fake) = written(&old()).await;
             fake.fail_later(call, passing, EIO);
-            let done = write(&host, Path::new(DIR), &new()).await.is_ok();
+            let done = write(&host, Path::new(DIR), &new(), None).await.is_ok();
             fake.fail_no_more();
             // Names that both have, through the links that both have.
             let shared = payload(&[("a", ""), ("deep/b", "")]);
             let seen = read(&host, &shared).await;
             let whole = |text: &str| seen == vec![Some(text.to_owned()); 2];
             assert!(whole("old") || whole("new"), "{call} after {passing}: {seen:?}");
-            write(&host, Path::new(DIR), &new()).await.unwrap();
+            write(&host, Path::new(DIR), &new(), None).await.unwrap();
             assert_eq!(read(&host, &new()).await, vec![Some("new".to_owned()); 3], "{call} after {passing}");
             let (visible, own) = names(&host).await;
             assert_eq!(visible, ["a", "deep", "fresh"], "{call} after {passing}");

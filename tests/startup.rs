@@ -1,0 +1,155 @@
+//! What `bowline up` finds when it starts: directories of others, a tainted node, its own traces.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use bowline_api::{Node, Pod, build};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use support::objects::{create, delete, until_gone, until_phase};
+use support::{Cluster, machine};
+
+fn up(data: &Path, kubelet: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["up", "--listen", "127.0.0.1:0", "--node-name", "test-node"]);
+    command.args(["--data-dir".as_ref(), data.as_os_str()]);
+    command.args(["--kubelet-dir".as_ref(), kubelet.as_os_str()]);
+    command.env("RUST_LOG", "off").output().expect("run bowline")
+}
+
+fn assert_refused(output: &Output, wanted: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "one sentence, not: {text}");
+    wanted.iter().for_each(|part| assert!(text.contains(part), "should say {part:?}: {text}"));
+}
+
+/// Everything below a directory: paths, and what is in files.
+fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("readable").flatten() {
+        let path = entry.path();
+        let kind = entry.file_type().expect("kind");
+        let bytes = if kind.is_file() { std::fs::read(&path).expect("readable") } else { Vec::new() };
+        found.push((path.display().to_string(), bytes));
+        if kind.is_dir() {
+            found.extend(content(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// C1: the pods of another kubelet look like orphans.
+#[test]
+fn a_directory_of_another_kubelet_is_refused_and_untouched() {
+    let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
+    let kubelet = scratch.path().join("kubelet");
+    let volumes = kubelet.join("pods/11111111-2222-3333-4444-555555555555/volumes");
+    let data = volumes.join("kubernetes.io~empty-dir/cache/data.txt");
+    let token = volumes.join("kubernetes.io~projected/kube-api-access");
+    std::fs::create_dir_all(data.parent().expect("parent")).expect("empty dir");
+    std::fs::create_dir_all(&token).expect("projected");
+    std::fs::write(&data, "precious").expect("data");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&token).status().expect("mount");
+    assert!(mounted.success());
+    std::fs::write(token.join("token"), "secret").expect("token");
+    let before = content(&kubelet);
+    let output = up(&scratch.path().join("data"), &kubelet);
+    let after = content(&kubelet);
+    let mounts = machine::mounts_below(scratch.path());
+    machine::release_below(scratch.path());
+    assert_refused(&output, &["`pods`", "--kubelet-dir DIR"]);
+    assert_eq!(after, before, "nothing is changed");
+    assert_eq!(mounts, [token.display().to_string()], "still mounted");
+}
+
+/// C1: two installations, one kubelet directory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_of_another_installation_is_refused_also_after_its_death() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let mut pod =
+        build::pod("kept").shell("echo mine > /cache/file; exec sleep 3600").grace_seconds(0).build();
+    let spec = pod.spec.as_mut().expect("spec");
+    spec.volumes = serde_json::from_value(json!([{"name": "cache", "emptyDir": {}}])).expect("volume");
+    spec.containers[0].volume_mounts =
+        serde_json::from_value(json!([{"name": "cache", "mountPath": "/cache"}])).expect("mount");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&pods, &pod).await.expect("create pod");
+    until_phase(&client, "kept", "Running").await.expect("running");
+    let uid = pods.get("kept").await.expect("get").metadata.uid.expect("uid");
+    let cache =
+        cluster.kubelet_dir().join("pods").join(&uid).join("volumes/kubernetes.io~empty-dir/cache/file");
+    support::until_exists(&cache).await;
+    let logs = || std::fs::read_dir(cluster.kubelet_dir().join("pod-logs")).expect("logs").count();
+
+    let other = cluster.scratch.path().join("other");
+    assert_refused(&up(&other, &cluster.kubelet_dir()), &["another Bowline", "--kubelet-dir DIR"]);
+    assert_eq!((std::fs::read_to_string(&cache).expect("kept"), logs()), ("mine\n".into(), 1));
+    cluster.kill().await;
+    assert_refused(
+        &up(&other, &cluster.kubelet_dir()),
+        &["another Bowline installation", "--kubelet-dir DIR"],
+    );
+    assert_eq!(std::fs::read_to_string(&cache).expect("kept"), "mine\n");
+
+    cluster.restart().await;
+    let client = cluster.client().await;
+    until_phase(&client, "kept", "Running").await.expect("undisturbed");
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    delete(&pods, "kept").await.expect("delete");
+    until_gone(&pods, "kept").await.expect("gone");
+    cluster.assert_nothing_left().await;
+}
+
+/// C6: a taint is a person's word about new pods, not about the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tainted_node_starts_and_drains() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let claim = build::claim("data").size("64Mi").build();
+    create(&Api::namespaced(client.clone(), "default"), &claim).await.expect("create claim");
+    let pod = build::pod("long").shell("exec sleep 3600").mount("data", "/data").grace_seconds(1).build();
+    create(&pods, &pod).await.expect("create pod");
+    until_phase(&client, "long", "Running").await.expect("running");
+    let taint = json!({"spec": {"taints": [{"key": "maint", "value": "true", "effect": "NoSchedule"}]}});
+    let nodes: Api<Node> = Api::all(client);
+    nodes.patch("test-node", &PatchParams::default(), &Patch::Merge(taint)).await.expect("taint");
+    cluster.restart().await;
+    assert!(cluster.interrupt().await, "Ctrl-C ends with success");
+    cluster.assert_nothing_mounted();
+}
+
+/// C6: whenever the signal comes, containers of an earlier process end and their volumes are unmounted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_while_starting_drains() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&pods, &build::pod("long").shell("exec sleep 3600").grace_seconds(1).build())
+        .await
+        .expect("create");
+    until_phase(&client, "long", "Running").await.expect("running");
+    cluster.kill().await;
+    assert!(!machine::mounts_below(cluster.scratch.path()).is_empty(), "its token is mounted");
+    assert!(cluster.interrupted_start().await, "ends with success");
+    cluster.assert_nothing_mounted();
+}
+
+/// C10: what an earlier process left is no news, and no warning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_after_a_kill_warns_of_nothing() {
+    let mut cluster = Cluster::start().await;
+    cluster.restart().await;
+    let log = cluster.log();
+    let warnings: Vec<&str> =
+        log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
+}
