@@ -2,13 +2,7 @@
 //! Method: list the failpoints that a calm journey passes, then end the process with SIGKILL at each of them. A journey
 //! with one volume is killed at every hit; one with everything that a pod can have, at each name the first does not have.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -26,6 +20,8 @@ use support::objects::{create, delete, until_gone, until_phase};
 
 /// Runs at once: the work is mostly waiting for the kernel.
 const LANES: usize = 4;
+/// Says how far it is after so many runs.
+const PROGRESS: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Journey {
@@ -184,12 +180,19 @@ async fn journeys_survive_kill_9_at_every_point() {
     let others = others.into_iter().map(|name| (Journey::Full, name.clone()));
     let work: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(others.chain(every_hit).collect()));
     let died: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let started = std::time::Instant::now();
     let lane = || {
         let (work, died) = (work.clone(), died.clone());
         tokio::spawn(async move {
             loop {
-                let next = work.lock().expect("work").pop_front();
+                let (next, left) = {
+                    let mut work = work.lock().expect("work");
+                    (work.pop_front(), work.len())
+                };
                 let Some((journey, point)) = next else { return };
+                if left % PROGRESS == 0 {
+                    println!("{left} runs left after {} s", started.elapsed().as_secs());
+                }
                 let name = crash_at(journey, &point).await.unwrap_or_else(|| format!("not reached: {point}"));
                 *died.lock().expect("names").entry(name).or_default() += 1;
             }

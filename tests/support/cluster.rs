@@ -170,6 +170,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     /// A failed test must not leave mounts that keep the next one from running.
+    #[allow(clippy::print_stderr, reason = "a failed test shows the log of the process under test")]
     fn drop(&mut self) {
         let _ = self.child.start_kill();
         if std::thread::panicking() {

@@ -32,6 +32,9 @@ async fn a_pod_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn logs_of_a_pod_that_nothing_else_is_left_of_are_removed() {
     let world = World::new().await;
+    let records = world.kubelet_dir().join("bowline-pods");
+    world.host.disk.create_dir_all(&records, 0o700).await.unwrap();
+    world.host.disk.create_file(&records.join("some-uid")).await.unwrap();
     let logs = world.kubelet_dir().join("pod-logs/default_p_some-uid/main");
     world.host.disk.create_dir_all(&logs, 0o755).await.unwrap();
     world.host.disk.write_atomic(&logs.join("0.log"), b"said", 0o640).await.unwrap();
@@ -46,8 +49,8 @@ async fn a_directory_that_may_have_been_made_is_removed() {
     let world = World::new().await;
     let kubelet = world.start().await;
     world.until("the node is up", async || world.is_ready().await).await;
-    // Its parent passes.
-    world.machine.fail_later("create_dir_all.after", 1, EIO);
+    // The directory of records and its parent pass.
+    world.machine.fail_later("create_dir_all.after", 2, EIO);
     let pod = world.pod(json!({"emptyDir": {}})).await;
     let failed = async || world.events().await.iter().any(|text| text.contains("MountVolume.SetUp failed"));
     world.until("the pod is told", failed).await;
