@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::capacity::MIB;
 use crate::error::VolumeError;
+use crate::mount_options;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -105,8 +106,8 @@ impl MountFlags {
         self.words().filter(|word| matches!(*word, "ro" | "rw")).last() == Some("ro")
     }
 
-    fn words(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|flag| flag.split(','))
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|flag| flag.split(',')).filter(|word| !word.is_empty())
     }
 }
 
@@ -132,14 +133,6 @@ pub struct Capability {
     pub access: AccessType,
     pub mode: Mode,
 }
-
-/// Words that change what a mount is instead of how it behaves.
-const FORBIDDEN_FLAGS: [&str; 10] =
-    ["bind", "rbind", "move", "remount", "shared", "rshared", "slave", "rslave", "private", "rprivate"];
-
-/// Words that bring another device or file into the mount.
-const OTHER_DEVICES: [&str; 8] =
-    ["device", "journal_dev", "journal_path", "logdev", "rtdev", "loop", "offset", "sizelimit"];
 
 impl Capability {
     pub fn parse(wire: &VolumeCapability) -> Result<Self, VolumeError> {
@@ -190,14 +183,8 @@ impl Capability {
 
 fn parse_mount(mount: &MountVolume) -> Result<AccessType, VolumeError> {
     let flags = MountFlags(mount.mount_flags.clone());
-    if flags.words().any(|word| word.contains('\0') || FORBIDDEN_FLAGS.contains(&word)) {
-        return Err(VolumeError::Unsupported { why: "a mount flag that rearranges mounts".into() });
-    }
-    let names_other = |word: &str| OTHER_DEVICES.contains(&word.split('=').next().unwrap_or(word));
-    if flags.words().any(names_other) {
-        return Err(VolumeError::Unsupported { why: "a mount flag that names another device".into() });
-    }
     let fs = FsType::parse(&mount.fs_type)?;
+    mount_options::check(&flags, fs)?;
     let group = parse_group(&mount.volume_mount_group)?;
     Ok(AccessType::Mount { fs, flags, group })
 }
@@ -265,7 +252,7 @@ mod tests {
 
     #[test]
     fn flags_read() {
-        let table: [(&[&str], Option<bool>); 12] = [
+        let table: [(&[&str], Option<bool>); 14] = [
             (&[], Some(false)),
             (&["noatime", "discard"], Some(false)),
             (&["noatime,ro"], Some(true)),
@@ -278,6 +265,8 @@ mod tests {
             (&["ro,journal_path=/dev/sda"], None),
             (&["loop"], None),
             (&["a\0b"], None),
+            (&["dev"], None),
+            (&["noatime,suid"], None),
         ];
         for (flags, expected) in table {
             let read_only = mount("", flags).map(|capability| capability.read_only());

@@ -223,6 +223,9 @@ impl Disk for Door {
     async fn set_group(&self, dir: &Path, gid: u32) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.set_group(dir, gid)).await
     }
+    async fn restrict(&self, path: &Path, mode: u32) -> io::Result<bool> {
+        self.faults.look(self.inner.disk.restrict(path, mode)).await
+    }
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.act(eio(), self.inner.disk.rename(from, to)).await
     }
@@ -245,11 +248,20 @@ impl Kernel for Door {
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.bind(source, target, read_only)).await
     }
+    async fn bind_confined(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.bind_confined(source, target, read_only)).await
+    }
     async fn unmount(&self, target: &Path) -> Result<()> {
         self.faults.act(kernel_eio(), self.inner.kernel.unmount(target)).await
     }
     async fn loop_attach(&self, image: &Path, read_only: bool) -> Result<PathBuf> {
         self.faults.act(kernel_eio(), self.inner.kernel.loop_attach(image, read_only)).await
+    }
+    async fn loop_hold(&self, image: &Path) -> Result<Option<PathBuf>> {
+        self.faults.look(self.inner.kernel.loop_hold(image)).await
+    }
+    async fn loop_release(&self, device: &Path, image: &Path) -> Result<()> {
+        self.faults.act(kernel_eio(), self.inner.kernel.loop_release(device, image)).await
     }
     async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>> {
         self.faults.look(self.inner.kernel.loop_of(image)).await

@@ -74,8 +74,17 @@ pub enum VolumeError {
     Beyond { id: VolumeId, what: &'static str },
     #[error("volume `{id}` is already staged with another capability")]
     StagedDifferently { id: VolumeId },
-    #[error("volume `{id}` is not staged at this path")]
-    NotStaged { id: VolumeId },
+    #[error("volume `{id}` is not staged at `{path}`; call NodeStageVolume first")]
+    NotStaged { id: VolumeId, path: PathBuf },
+    #[error(
+        "volume `{id}` was staged at `{path}` and is not mounted there any more; call NodeStageVolume again"
+    )]
+    StagingLost { id: VolumeId, path: PathBuf },
+    #[error(
+        "the loop device of volume `{id}` has changed: {why}; end the workload, call NodeUnpublishVolume there and \
+         NodeUnstageVolume, then stage it again"
+    )]
+    DeviceTaken { id: VolumeId, why: String },
     #[error("volume `{id}` allows one target and already has `{other}`")]
     SecondTarget { id: VolumeId, other: PathBuf },
     #[error("volume `{id}` is attached read-only for another node of this machine")]
@@ -123,6 +132,11 @@ pub enum VolumeError {
     BadToken,
     #[error("pool `{pool}` is served by another process; stop that one, or choose another pool")]
     PoolTaken { pool: PathBuf },
+    #[error(
+        "pool `{pool}` belongs to the installation `{owner}` and this is `{own}`; use another pool, or remove `{path}` if \
+         that installation is gone"
+    )]
+    PoolOfAnother { pool: PathBuf, owner: String, own: String, path: PathBuf },
     #[error("pool is not usable")]
     Unhealthy { source: io::Error },
     #[error("{what}: no room is left on the disk; free some, or enlarge it")]
@@ -172,6 +186,8 @@ impl VolumeError {
             | Self::Beyond { .. }
             | Self::GroupInUse { .. }
             | Self::NotStaged { .. }
+            | Self::StagingLost { .. }
+            | Self::DeviceTaken { .. }
             | Self::SecondTarget { .. }
             | Self::WritableDevice { .. }
             | Self::ReadOnlyElsewhere { .. }
@@ -182,6 +198,7 @@ impl VolumeError {
             | Self::ReadOnlyMount { .. }
             | Self::AtNextAttachment { .. }
             | Self::PoolTaken { .. }
+            | Self::PoolOfAnother { .. }
             | Self::ReadOnlyDisk { .. }
             | Self::Moving { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,
@@ -205,7 +222,8 @@ impl VolumeError {
 
     /// Whether a person has to look, as opposed to a caller that asked for something impossible.
     pub fn is_ours(&self) -> bool {
-        matches!(self, Self::ReadOnlyDisk { .. }) || matches!(self.code(), Code::Internal | Code::DataLoss)
+        matches!(self, Self::ReadOnlyDisk { .. } | Self::DeviceTaken { .. })
+            || matches!(self.code(), Code::Internal | Code::DataLoss)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What every driver needs stands here; what makes a volume of one kind stands in the driver's folder.
 
+mod authority;
 mod calls;
 mod capability;
 mod capacity;
@@ -12,10 +13,13 @@ mod error;
 mod fields;
 mod id;
 mod inflight;
+pub mod inventory;
 pub mod local;
 mod metrics;
+mod mount_options;
 mod patience;
 mod place;
+mod pool_lock;
 mod quantity;
 mod serve;
 pub mod share;

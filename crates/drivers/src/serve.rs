@@ -11,6 +11,7 @@ use futures::stream::{self, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
+use crate::authority::Requests;
 use crate::error::VolumeError;
 use crate::metrics::MetricsError;
 
@@ -38,7 +39,9 @@ pub fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = io::Result<Co
     stream::unfold(listener, |mut listener| async move {
         for _ in 0..FAILURES_MAX {
             match listener.accept().await {
-                Ok(stream) => return Some((Ok(Connection(stream)), listener)),
+                Ok(stream) => {
+                    return Some((Ok(Connection { stream, requests: Requests::default() }), listener));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(FAILURE_PAUSE).await;
@@ -50,7 +53,11 @@ pub fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = io::Result<Co
 }
 
 /// A stream of the host in the form tonic takes.
-pub struct Connection(BoxStream);
+pub struct Connection {
+    stream: BoxStream,
+    /// What arrives, looked at for names that the HTTP library would reject.
+    requests: Requests,
+}
 
 impl Connected for Connection {
     type ConnectInfo = ();
@@ -64,7 +71,12 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Some(arrived) = buffer.filled_mut().get_mut(before..) {
+            self.requests.rewrite(arrived);
+        }
+        read
     }
 }
 
@@ -74,14 +86,14 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

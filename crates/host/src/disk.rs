@@ -207,6 +207,9 @@ pub trait Disk: Send + Sync {
     async fn give_to_group(&self, _dir: &Path, _grant: GroupGrant, _walk: &Walk) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Takes away the permissions of a file or directory beyond `mode`, and says whether there were any. A link is an
+    /// error.
+    async fn restrict(&self, path: &Path, mode: u32) -> io::Result<bool>;
     /// Renames within one filesystem, replacing the target, durable on return.
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 }

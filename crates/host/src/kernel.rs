@@ -21,7 +21,16 @@ pub struct Mount {
     pub filesystem_read_only: bool,
 }
 
+/// Filesystems that hold device files.
+pub const DEVICE_FILESYSTEMS: [&str; 2] = ["devtmpfs", "tmpfs"];
+
 impl Mount {
+    /// Whether this is a bind mount of a device's file.
+    pub fn shows_device(&self, device: &Path) -> bool {
+        let named = self.root.file_name().is_some_and(|name| Some(name) == device.file_name());
+        named && DEVICE_FILESYSTEMS.contains(&self.fs_type.as_str())
+    }
+
     pub fn read_only(&self) -> bool {
         self.options.iter().any(|o| o == "ro")
     }
@@ -119,14 +128,24 @@ pub trait Kernel: Send + Sync {
     async fn mount_memory(&self, target: &Path, size: Option<u64>) -> Result<()>;
     /// Bind-mounts a directory, file or device; read-only in the same step for observers.
     async fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<()>;
+    /// Bind-mounts a directory `nodev,nosuid`, whatever its own mount allows, in one step like [`Kernel::bind`].
+    async fn bind_confined(&self, source: &Path, target: &Path, read_only: bool) -> Result<()>;
     /// Unmounts the topmost mount at `target`. Not mounted is success.
     async fn unmount(&self, target: &Path) -> Result<()>;
-    /// Attaches a loop device to an image, or returns the one that already has it.
+    /// Attaches a loop device to an image, or returns the one that already has it, and keeps it open like
+    /// [`Kernel::loop_hold`]. A free device whose file is bound somewhere is not taken: users of another image that it
+    /// had before would see this one.
     async fn loop_attach(&self, image: &Path, read_only: bool) -> Result<PathBuf>;
-    /// The loop device that has this image as backing file, if any.
+    /// The loop device that has this image as backing file, if any. An existing image is compared by device and
+    /// inode, not only by its path.
     async fn loop_of(&self, image: &Path) -> Result<Option<PathBuf>>;
-    /// Detaches a loop device. Not attached is success.
+    /// The device of [`Kernel::loop_of`], kept open from now on until it is detached here. While it is open, the
+    /// kernel only notes a request to clear it (`LOOP_CLR_FD`, `losetup -d`); this call withdraws such a request.
+    async fn loop_hold(&self, image: &Path) -> Result<Option<PathBuf>>;
+    /// Detaches a loop device, whatever image it has. Not attached is success.
     async fn loop_detach(&self, device: &Path) -> Result<()>;
+    /// Detaches a loop device from this image. One that has another image by now is left alone, which is success.
+    async fn loop_release(&self, device: &Path, image: &Path) -> Result<()>;
     /// Tells the kernel that a backing file has grown.
     async fn loop_refresh(&self, device: &Path) -> Result<()>;
     /// Probes a device without trusting any cache. An unreadable device is an error, never `Empty`.

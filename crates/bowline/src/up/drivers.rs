@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::Config;
 use super::running::chain;
 
+/// Whoever reaches a driver's socket owns the machine's volumes.
+const SOCKET_DIR_MODE: u32 = 0o700;
+
 /// The running drivers. They outlive the roles, which need them to take volumes down.
 pub struct Drivers {
     settings: Vec<Driver>,
@@ -44,8 +47,11 @@ impl Drivers {
     async fn add(&mut self, config: &Config, host: &Host, name: &str, attaches: bool) -> Result<PathBuf> {
         let socket = config.driver_socket(name);
         if let Some(folder) = socket.parent() {
-            let made = host.disk.create_dir_all(folder, 0o750).await;
-            made.with_context(|| format!("create `{}`", folder.display()))?;
+            let made = async {
+                host.disk.create_dir_all(folder, SOCKET_DIR_MODE).await?;
+                host.disk.restrict(folder, SOCKET_DIR_MODE).await
+            };
+            made.await.with_context(|| format!("create `{}`", folder.display()))?;
         }
         self.settings.push(Driver { name: name.to_owned(), socket: socket.clone(), attaches });
         Ok(socket)

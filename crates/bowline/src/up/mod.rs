@@ -5,6 +5,7 @@ mod config;
 mod drivers;
 mod installation;
 mod link;
+mod orphans;
 mod preflight;
 mod running;
 pub mod signal;

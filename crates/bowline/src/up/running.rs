@@ -1,6 +1,7 @@
 //! Everything in one process: started in order, stopped in reverse.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::drivers::Drivers;
 use super::installation::Installation;
 use super::link::Link;
-use super::{Config, bootstrap, preflight};
+use super::{Config, bootstrap, orphans, preflight};
 use crate::apiserver::{self, Serving};
 
 /// How long containers and unmounts may take after Ctrl-C.
@@ -29,6 +30,8 @@ pub struct Running {
     drivers: Drivers,
     server: JoinHandle<()>,
     server_stop: CancellationToken,
+    /// Volumes without an owner, until they are dealt with.
+    orphans: Mutex<Vec<orphans::Orphan>>,
     /// Kept to the end: nobody else may use the directories meanwhile.
     _installation: Installation,
 }
@@ -70,6 +73,7 @@ impl Running {
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
+        let orphans = orphans::find(&config, &host, &client).await?;
         let drivers = Drivers::start(&config, &host).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let settings = Settings {
@@ -90,17 +94,30 @@ impl Running {
             drivers,
             server: serving.ended,
             server_stop,
+            orphans: Mutex::new(orphans),
             _installation: installation,
         })
+    }
+
+    /// Not waited for: a large pool shall not delay the start.
+    fn settle(&self) {
+        let orphans = std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner));
+        let (config, ports) = (self.config.clone(), self.ports.clone());
+        tokio::spawn(async move {
+            let stop = ports.stop.clone();
+            stop.run_until_cancelled(orphans::settle(&config, &ports, orphans)).await
+        });
     }
 
     /// The node is Ready and knows the drivers; a role that fails meanwhile says why.
     pub async fn ready(&self) -> Result<()> {
         tokio::select! {
             biased;
-            failure = self.failed() => Err(failure),
-            () = self.roles.ready() => Ok(()),
+            failure = self.failed() => return Err(failure),
+            () = self.roles.ready() => {}
         }
+        self.settle();
+        Ok(())
     }
 
     /// Resolves when a role or a driver has ended by itself.

@@ -31,10 +31,10 @@ async fn release_devices(driver: &Driver) -> Result<()> {
     let pool = disk.canonical(&driver.config.pool).await.during("look at the pool")?;
     let loops = kernel.loops().await.during("list loop devices")?;
     let mounts = kernel.mounts().await.during("read mount table")?;
-    for device in abandoned(&pool, &loops, &mounts) {
+    for found in abandoned(&pool, &loops, &mounts) {
         driver.point("local.adopt.before-detach");
-        let (device, image) = (device.device.as_path(), device.image.display());
-        match kernel.loop_detach(device).await {
+        let (device, image) = (found.device.as_path(), found.image.display());
+        match kernel.loop_release(device, &found.image).await {
             Ok(()) => tracing::info!(device = %device.display(), %image, "detached, its image is gone"),
             Err(error) => tracing::warn!(%image, %error, "device of a deleted image stays"),
         }

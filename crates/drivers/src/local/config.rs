@@ -31,6 +31,8 @@ pub struct LocalConfig {
     /// `HOST:PORT` that serves metrics; none serves none.
     pub metrics: Option<String>,
     pub dialect: Dialect,
+    /// The installation of Bowline that the pool must belong to; none takes any.
+    pub installation: Option<String>,
 }
 
 /// A node as callers see it.
@@ -83,6 +85,7 @@ impl LocalConfig {
             over_provisioning: OVER_PROVISIONING,
             metrics: None,
             dialect: Dialect::default(),
+            installation: None,
         })
     }
 

@@ -9,6 +9,7 @@ use super::NAME;
 use super::adopt::adopt;
 use super::aftermath;
 use super::config::LocalConfig;
+use super::devices::{self, Claims};
 use super::fit;
 use super::health;
 use super::pool::Pool;
@@ -28,17 +29,19 @@ pub struct Driver {
     pub patience: Patience,
     pub work: Work,
     pub health: health::Memory,
+    pub claims: Claims,
 }
 
 impl Driver {
     pub async fn open(host: Host, config: LocalConfig) -> Result<Arc<Self>, VolumeError> {
         let pool = Pool::open(host.clone(), &config.pool).await?;
         let work = Work::new(NAME, pool.quarantined());
-        let (attaching, reserved, patience, health) = Default::default();
-        let driver = Self { host, config, pool, attaching, reserved, patience, work, health };
+        let (attaching, reserved, patience, health, claims) = Default::default();
+        let driver = Self { host, config, pool, attaching, reserved, patience, work, health, claims };
         aftermath::settle(&driver).await;
         adopt(&driver).await;
         fit::all(&driver).await?;
+        devices::begin(&driver).await;
         health::begin(&driver).await;
         Ok(Arc::new(driver))
     }

@@ -114,7 +114,7 @@ async fn make_and_mount(
     let id = volume.id.clone();
     let fs = volume.access.filesystem.unwrap_or_default();
     let have = provision::create(driver, volume).await?;
-    let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
+    let seen = Seen::look(driver, &id).await?;
     let read_only = read_only || capability.read_only();
     let staging =
         Staging { path: target.to_owned(), block: false, read_only, capability: capability.digest() };
@@ -184,7 +184,7 @@ pub async fn unpublish(driver: &Driver, id: &VolumeId, have: &VolumeRecord, targ
     if have.staged.values().any(|staging| staging.path != target) {
         return Ok(());
     }
-    let seen = Seen::look(&driver.host, &driver.pool.image(id)).await?;
+    let seen = Seen::look(driver, id).await?;
     if let Some(other) = seen.uses_besides(target).next() {
         let how = format!("published at `{}`", other.display());
         return Err(VolumeError::InUse { id: id.clone(), how });

@@ -58,9 +58,9 @@ fn is_invalid(errno: i32) -> bool {
     Error::from_raw_os_error(errno).kind() == ErrorKind::InvalidInput
 }
 
-/// The device of the volume, if it is attached.
+/// The device of the volume, if it is attached; kept open from now on.
 pub async fn attached(driver: &Driver, id: &VolumeId) -> Result<Option<PathBuf>> {
-    driver.host.kernel.loop_of(&driver.pool.image(id)).await.during("find loop device")
+    driver.host.kernel.loop_hold(&driver.pool.image(id)).await.during("find loop device")
 }
 
 /// Fits everything that an earlier process left attached. A device that resists is its volume's trouble, not a

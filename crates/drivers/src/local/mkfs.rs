@@ -1,66 +1,18 @@
 //! Which options of mkfs a class may give.
 //!
-//! Named one by one, because everything else does harm: mkfs runs as root, so `-d` of ext4 would copy files of this
-//! machine into a volume, `-p` of xfs would read one, `-n` and `-V` make nothing and succeed, and a word that belongs
-//! to no option takes the place of the device.
+//! Listed one by one with the values that each may have, because mkfs runs as root and what it makes is mounted by root:
+//! `-d` of ext4 copies files of this machine into a volume, `-p` of xfs reads one, `-e panic` of ext4 lets a broken volume
+//! stop the machine, `-J device=` and `-l logdev=` take other devices, `-n` and `-V` make nothing and succeed, `-T` and `-c`
+//! read configuration files, `-F` and `-f` override what protects other data, some features make a filesystem that other
+//! kernels cannot mount, and a word that belongs to no option takes the place of the device.
 
+mod options;
+
+use self::options::{Named, Value};
 use crate::capability::FsType;
 use crate::id::quoted;
 
 const LENGTH_MAX: usize = 1024;
-
-/// The options of one mkfs.
-struct Known {
-    /// Letters that stand alone.
-    plain: &'static str,
-    /// Letters that have a value.
-    valued: &'static str,
-    /// Long names, and whether each has a value.
-    long: &'static [(&'static str, bool)],
-    /// How parts of a value begin, by option, that lead to another device or file or that make nothing at all.
-    harmful: &'static [(&'static str, &'static str)],
-}
-
-const EXT4: Known = Known {
-    plain: "Fjqv",
-    valued: "bCeEgGiIJmNOT",
-    long: &[],
-    // Features can be given by number, too: `FEATURE_I3` is `journal_dev`.
-    harmful: &[("E", "offset"), ("J", "device"), ("O", "journal_dev"), ("O", "feature_")],
-};
-
-const XFS: Known = Known {
-    plain: "Kfq",
-    valued: "bdilmns",
-    long: &[],
-    harmful: &[("d", "file"), ("d", "name"), ("l", "file"), ("l", "name"), ("l", "logdev"), ("m", "uuid")],
-};
-
-const BTRFS: Known = Known {
-    plain: "KMfqv",
-    valued: "dmnsOR",
-    long: &[
-        ("checksum", true),
-        ("csum", true),
-        ("data", true),
-        ("features", true),
-        ("force", false),
-        ("metadata", true),
-        ("mixed", false),
-        ("nodesize", true),
-        ("nodiscard", false),
-        ("quiet", false),
-        ("runtime-features", true),
-        ("sectorsize", true),
-        ("verbose", false),
-    ],
-    harmful: &[
-        ("O", "list-all"),
-        ("R", "list-all"),
-        ("features", "list-all"),
-        ("runtime-features", "list-all"),
-    ],
-};
 
 /// The words of `text`, each of them known, or why not.
 pub fn words(text: &str, fs: FsType) -> Result<Vec<String>, String> {
@@ -70,67 +22,67 @@ pub fn words(text: &str, fs: FsType) -> Result<Vec<String>, String> {
     if text.contains(|c: char| c == '/' || c.is_control()) {
         return Err("slashes and control characters are not allowed".into());
     }
-    let known = match fs {
-        FsType::Ext4 => EXT4,
-        FsType::Xfs => XFS,
-        FsType::Btrfs => BTRFS,
-    };
+    let known = options::of(fs);
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     let mut rest = words.iter().copied();
     while let Some(word) = rest.next() {
-        known
-            .check(word, &mut rest)
+        check(known, word, &mut rest)
             .map_err(|why| format!("`{}` {why} (mkfs.{})", quoted(word), fs.as_str()))?;
     }
     Ok(words.into_iter().map(Into::into).collect())
 }
 
-impl Known {
-    /// Reads one option, and its value from the words that follow if it is not in the same word.
-    fn check<'a>(&self, word: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> Result<(), &'static str> {
-        if let Some(long) = word.strip_prefix("--") {
-            return self.check_long(long, rest);
-        }
-        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
-        let mut letters = letters.ok_or("is the value of no option")?.chars();
-        while let Some(letter) = letters.next() {
-            if self.valued.contains(letter) {
-                let value = Some(letters.as_str()).filter(|value| !value.is_empty());
-                return self.check_value(letter.encode_utf8(&mut [0; 4]), value.or_else(|| rest.next()));
-            }
-            if letter == 'L' {
-                return Err("is given as `fsLabel` instead");
-            }
-            if !self.plain.contains(letter) {
-                return Err("is not an option that a class may give");
-            }
-        }
-        Ok(())
+/// Reads one word of options, and a value from the words that follow if it is not in the same word.
+fn check<'a>(
+    known: &'static [Named],
+    word: &'a str,
+    rest: &mut impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        let option = find(known, name).filter(|option| option.name.len() > 1);
+        return value_of(option.ok_or_else(|| unknown(known))?, value, rest);
     }
-
-    fn check_long<'a>(
-        &self,
-        word: &'a str,
-        rest: &mut impl Iterator<Item = &'a str>,
-    ) -> Result<(), &'static str> {
-        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-        let known = self.long.iter().find(|(known, _)| *known == name);
-        match (known, value) {
-            (None, _) => Err("is not an option that a class may give"),
-            (Some((_, false)), None) => Ok(()),
-            (Some((_, false)), Some(_)) => Err("has no value"),
-            (Some((_, true)), value) => self.check_value(name, value.or_else(|| rest.next())),
+    let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
+    let letters = letters.ok_or("is the value of no option")?;
+    for (at, letter) in letters.char_indices() {
+        if letter == 'L' {
+            return Err("is given as `fsLabel` instead".into());
+        }
+        let option = find(known, letter.encode_utf8(&mut [0; 4])).ok_or_else(|| unknown(known))?;
+        if !matches!(option.value, Value::Absent) {
+            let glued = letters.get(at + letter.len_utf8()..).filter(|value| !value.is_empty());
+            return value_of(option, glued, rest);
         }
     }
+    Ok(())
+}
 
-    fn check_value(&self, option: &str, value: Option<&str>) -> Result<(), &'static str> {
-        let value =
-            value.filter(|value| !value.is_empty() && !value.starts_with('-')).ok_or("needs a value")?;
-        // Features are told apart without regard to case.
-        let value = value.to_ascii_lowercase();
-        let harmful =
-            |part: &str| self.harmful.iter().any(|(of, how)| *of == option && part.starts_with(how));
-        if value.split(',').any(harmful) { Err("has a value that a class may not give") } else { Ok(()) }
+fn find(known: &'static [Named], name: &str) -> Option<&'static Named> {
+    known.iter().find(|option| option.name == name)
+}
+
+fn unknown(known: &[Named]) -> String {
+    format!("is not an option that a class may give; allowed: {}", options::names(known))
+}
+
+/// Checks the value of an option: in the same word, or the next one.
+fn value_of<'a>(
+    option: &Named,
+    glued: Option<&'a str>,
+    rest: &mut impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
+    if let Value::Absent = option.value {
+        return if glued.is_none() { Ok(()) } else { Err("has no value".into()) };
+    }
+    let value = glued.or_else(|| rest.next()).filter(|value| !value.is_empty() && !value.starts_with('-'));
+    let value = value.ok_or("needs a value")?;
+    match option.value.allows(value) {
+        true => Ok(()),
+        false => {
+            let allowed = option.value.spelled();
+            Err(format!("has the value `{}`, which a class may not give; allowed: {allowed}", quoted(value)))
+        }
     }
 }
 
@@ -146,9 +98,11 @@ mod tests {
             (Ext4, "   "),
             (Ext4, "-b 4096 -I 256 -O ^has_journal,metadata_csum -m 1"),
             (Ext4, "-b4096 -m0"),
-            (Ext4, "-Fq -E stride=4,stripe_width=8"),
+            (Ext4, "-m 0.5 -i 16384 -N 1000 -g 8192 -G 16"),
+            (Ext4, "-q -E stride=4,stripe_width=8"),
             (Ext4, "-qb 1024"),
-            (Ext4, "-J size=8 -T news"),
+            (Ext4, "-J size=8"),
+            (Ext4, "-e remount-ro -E lazy_itable_init=0,nodiscard,root_owner=1000:1000"),
             (Xfs, "-K -d su=64k,sw=4 -m crc=1,reflink=0 -i size=512"),
             (Xfs, "-l size=32m -n ftype=1 -s size=4096 -b size=4096"),
             (Btrfs, "-m single -d single -n 16k"),
@@ -170,46 +124,80 @@ mod tests {
             (Ext4, "-n", "not an option"),
             (Ext4, "-S", "not an option"),
             (Ext4, "-V", "not an option"),
+            (Ext4, "-F", "not an option"),
+            (Ext4, "-M mnt", "not an option"),
+            (Ext4, "-T news", "not an option"),
             (Ext4, "-t ext2", "not an option"),
             (Ext4, "-U clear", "not an option"),
+            (Ext4, "-o hurd", "not an option"),
             (Ext4, "-z undo", "not an option"),
+            (Ext4, "-c", "not an option"),
             (Ext4, "-L name", "fsLabel"),
-            (Ext4, "-E offset=4096", "a value that"),
-            (Ext4, "-E stride=1,offset=4096", "a value that"),
-            (Ext4, "-J device=UUID=1", "a value that"),
-            (Ext4, "-O journal_dev", "a value that"),
-            (Ext4, "-O JOURNAL_DEV", "a value that"),
-            (Ext4, "-O FEATURE_I3", "a value that"),
+            (Ext4, "-e panic", "the value `panic`"),
+            (Ext4, "-epanic", "the value `panic`"),
+            (Ext4, "-b 65536", "the value `65536`"),
+            (Ext4, "-m 99", "the value `99`"),
+            (Ext4, "-E offset=4096", "the value"),
+            (Ext4, "-E stride=1,offset=4096", "the value"),
+            (Ext4, "-E mmp_update_interval=1", "the value"),
+            (Ext4, "-E test_fs", "the value"),
+            (Ext4, "-E encoding=utf8", "the value"),
+            (Ext4, "-J device=UUID=1", "the value"),
+            (Ext4, "-O journal_dev", "the value"),
+            (Ext4, "-O JOURNAL_DEV", "the value"),
+            (Ext4, "-O FEATURE_I3", "the value"),
+            (Ext4, "-O mmp", "the value"),
+            (Ext4, "-O encrypt", "the value"),
+            (Ext4, "-O casefold", "the value"),
+            (Ext4, "-O none", "the value"),
             (Ext4, "-b", "needs a value"),
             (Ext4, "-b -q", "needs a value"),
             (Ext4, "sda", "the value of no option"),
             (Ext4, "-q sda", "the value of no option"),
             (Ext4, "-", "the value of no option"),
             (Ext4, "--", "not an option"),
+            (Ext4, "--q", "not an option"),
             (Ext4, "-b\t4096", "control"),
             (Ext4, "-b\n4096", "control"),
+            (Xfs, "-f", "not an option"),
             (Xfs, "-p proto", "not an option"),
             (Xfs, "-c options=x", "not an option"),
             (Xfs, "-N", "not an option"),
             (Xfs, "-r rtdev=x", "not an option"),
-            (Xfs, "-d name=x", "a value that"),
-            (Xfs, "-d file", "a value that"),
-            (Xfs, "-l logdev=x", "a value that"),
-            (Xfs, "-m uuid=1", "a value that"),
+            (Xfs, "-d name=x", "the value"),
+            (Xfs, "-d file", "the value"),
+            (Xfs, "-d size=16m", "the value"),
+            (Xfs, "-d rtinherit=1", "the value"),
+            (Xfs, "-l logdev=x", "the value"),
+            (Xfs, "-l name=x", "the value"),
+            (Xfs, "-l internal=0", "the value"),
+            (Xfs, "-m uuid=1", "the value"),
+            (Xfs, "-n version=ci", "the value"),
+            (Xfs, "-b size=65536", "the value"),
+            (Btrfs, "-f", "not an option"),
+            (Btrfs, "--force", "not an option"),
             (Btrfs, "-r dir", "not an option"),
             (Btrfs, "--rootdir dir", "not an option"),
             (Btrfs, "--root=dir", "not an option"),
             (Btrfs, "-U 1", "not an option"),
+            (Btrfs, "-b 16m", "not an option"),
             (Btrfs, "--mixed=1", "has no value"),
             (Btrfs, "--nodesize", "needs a value"),
-            (Btrfs, "-O list-all", "a value that"),
-            (Btrfs, "--features=list-all", "a value that"),
+            (Btrfs, "-d raid1", "the value"),
+            (Btrfs, "-s 65536", "the value"),
+            (Btrfs, "-O list-all", "the value"),
+            (Btrfs, "-O zoned", "the value"),
+            (Btrfs, "--features=list-all", "the value"),
         ];
         for (fs, text, expected) in table {
             let why = words(text, fs).unwrap_err();
             assert!(why.contains(expected), "{text}: {why}");
+            assert!(
+                !matches!(expected, "not an option" | "the value") || why.contains("allowed: "),
+                "{text}: {why}"
+            );
         }
-        let longest = format!("-b {}", "1".repeat(LENGTH_MAX - 3));
+        let longest = format!("-N {}", "1".repeat(LENGTH_MAX - 3));
         words(&longest, Ext4).unwrap();
         assert!(words(&(longest + "1"), Ext4).unwrap_err().contains("1025 bytes"));
     }

@@ -16,6 +16,7 @@
 //! - a volume never shrinks, and a filesystem fills its device when a workload sees it (`expand`, `grow`);
 //! - a lost record is no lost volume: its image says what it is (`shelf::label`); one spoilt record keeps no other
 //!   volume from being used (`shelf::verdict`);
+//! - a device that has another image by now is never taken for the volume's own (`devices`);
 //! - one process per pool (`claim`), and nothing left over from the one before it (`adopt`);
 //! - a snapshot is of one moment, groups included, or the call fails; workloads that were stopped for it go on,
 //!   whatever happens (`moment`);
@@ -32,6 +33,7 @@ mod claim;
 mod config;
 mod controller;
 mod damage;
+mod devices;
 mod dialect;
 mod driver;
 mod ephemeral;
@@ -70,6 +72,7 @@ mod stats;
 mod target;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unused;
 mod validate;
 mod vitals;
 
@@ -77,6 +80,7 @@ pub use config::{ConfigError, LocalConfig, NamedNode};
 pub use dialect::Dialect;
 pub use flags::LocalFlags;
 pub use serve::run;
+pub(crate) use unused::unused;
 
 /// The name by which callers know this driver.
 pub const NAME: &str = "local.csi.bowline.dev";

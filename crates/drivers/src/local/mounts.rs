@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bowline_host::Host;
-use bowline_host::kernel::{LoopDevice, Mount};
+use bowline_host::kernel::{DEVICE_FILESYSTEMS, LoopDevice, Mount};
 
+use super::devices::{self, Taken};
+use super::driver::Driver;
 use crate::error::{During, VolumeError};
-
-/// Filesystems that hold device files.
-const DEVICE_FILESYSTEMS: [&str; 2] = ["devtmpfs", "tmpfs"];
+use crate::id::VolumeId;
 
 /// One look at the kernel. Looked up by backing file, so a restarted driver adopts what it finds.
 #[derive(Debug)]
 pub struct Seen {
     pub device: Option<PathBuf>,
+    /// A device that its users have and that is not the volume's any more.
+    pub taken: Option<Taken>,
     table: Vec<Mount>,
     /// Whether the table is complete, not just what shows at the places looked at.
     everywhere: bool,
@@ -34,25 +35,29 @@ pub enum Owner {
 impl Seen {
     /// Looks everywhere. The table has a line for every use of every volume, so this is for questions that need
     /// all of it.
-    pub async fn look(host: &Host, image: &Path) -> Result<Self, VolumeError> {
-        let device = host.kernel.loop_of(image).await.during("find loop device")?;
-        let table = host.kernel.mounts().await.during("read mount table")?;
-        Ok(Self { device, table, everywhere: true })
+    pub async fn look(driver: &Driver, id: &VolumeId) -> Result<Self, VolumeError> {
+        let (device, taken) = device(driver, id).await?;
+        let table = driver.host.kernel.mounts().await.during("read mount table")?;
+        Ok(Self { device, taken, table, everywhere: true })
     }
 
     /// Looks at a few places, which costs the same with ten mounts as with ten thousand.
-    pub async fn glance(host: &Host, image: &Path, places: BTreeSet<&Path>) -> Result<Self, VolumeError> {
-        let device = host.kernel.loop_of(image).await.during("find loop device")?;
+    pub async fn glance(
+        driver: &Driver,
+        id: &VolumeId,
+        places: BTreeSet<&Path>,
+    ) -> Result<Self, VolumeError> {
+        let (device, taken) = device(driver, id).await?;
         let mut table = Vec::new();
         for place in places {
-            table.extend(host.kernel.mount_at(place).await.during("look for a mount")?);
+            table.extend(driver.host.kernel.mount_at(place).await.during("look for a mount")?);
         }
-        Ok(Self { device, table, everywhere: false })
+        Ok(Self { device, taken, table, everywhere: false })
     }
 
     #[cfg(test)]
     pub fn new(device: Option<&str>, table: Vec<Mount>) -> Self {
-        Self { device: device.map(PathBuf::from), table, everywhere: true }
+        Self { device: device.map(PathBuf::from), taken: None, table, everywhere: true }
     }
 
     /// The mount that shows at a path; later ones hide earlier ones.
@@ -65,7 +70,14 @@ impl Seen {
     }
 
     pub fn owner(&self, mount: &Mount) -> Owner {
-        self.device.as_deref().map_or(Owner::Foreign, |device| owner(device, mount))
+        match self.device.as_deref().map_or(Owner::Foreign, |device| owner(device, mount)) {
+            // Only the device file is the volume's: a filesystem on a device that was taken is another volume's.
+            Owner::Foreign => match &self.taken {
+                Some(taken) if owner(&taken.device, mount) == Owner::Device => Owner::Device,
+                _ => Owner::Foreign,
+            },
+            found => found,
+        }
     }
 
     /// A mount through which the volume's filesystem can be changed.
@@ -79,6 +91,12 @@ impl Seen {
         debug_assert!(self.everywhere, "only a look everywhere finds every use");
         let ours = move |mount: &&Mount| mount.target != staging && self.owner(mount) != Owner::Foreign;
         self.table.iter().filter(ours).map(|mount| mount.target.as_path())
+    }
+
+    /// Where the whole filesystem is mounted; writable ones first.
+    pub fn whole(&self) -> Option<&Mount> {
+        let whole = |mount: &&Mount| self.owner(mount) == Owner::Filesystem && mount.root == Path::new("/");
+        self.table.iter().filter(whole).min_by_key(|mount| mount.read_only())
     }
 
     /// A place other than `staging` and `target` where the whole volume shows. Parts of it, such as a
@@ -95,13 +113,20 @@ impl Seen {
     }
 }
 
+/// The device that has the volume's image, kept open from now on, and the one that its users have instead.
+async fn device(driver: &Driver, id: &VolumeId) -> Result<(Option<PathBuf>, Option<Taken>), VolumeError> {
+    let held = driver.host.kernel.loop_hold(&driver.pool.image(id)).await;
+    let device = held.during("find loop device")?;
+    let taken = devices::taken(driver, id, device.as_deref()).await?;
+    Ok((device, taken))
+}
+
 /// How a mount relates to the volume on a device.
 pub fn owner(device: &Path, mount: &Mount) -> Owner {
     if Path::new(&mount.source) == device {
         return Owner::Filesystem;
     }
-    let names_device = mount.root.file_name().is_some_and(|name| Some(name) == device.file_name());
-    if names_device && DEVICE_FILESYSTEMS.contains(&mount.fs_type.as_str()) {
+    if mount.shows_device(device) {
         return Owner::Device;
     }
     Owner::Foreign

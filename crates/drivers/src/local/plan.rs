@@ -59,6 +59,7 @@ pub fn create(
         filled: None,
         published: BTreeMap::new(),
         staged: BTreeMap::new(),
+        device: None,
         ephemeral: want.ephemeral,
     }))
 }
@@ -162,6 +163,7 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
     let fs = fits(&want.id, &want.capability.access, have)?;
     let published = have.published.get(node);
     let published = published.ok_or_else(|| VolumeError::NotPublished { id: id() })?;
+    refuse_taken(&want.id, seen)?;
     let new = Staging {
         path: want.path.clone(),
         block: fs.is_none(),
@@ -182,7 +184,30 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
             }
         };
     };
-    Ok(Stage::Mount(new, fs))
+    mount_again(&want.id, new, fs, seen)
+}
+
+/// A filesystem that is mounted elsewhere, because its staging mount was taken off by hand, is neither checked nor
+/// mounted a second time: it is bound from there.
+fn mount_again(id: &VolumeId, new: Staging, fs: FsType, seen: &Seen) -> Result<Stage> {
+    match seen.whole() {
+        None => Ok(Stage::Mount(new, fs)),
+        Some(mount) if new.read_only || !mount.read_only() => {
+            Ok(Stage::Share { from: mount.target.clone(), staging: new })
+        }
+        Some(mount) => {
+            let how = format!("mounted read-only at `{}`; unpublish it there first", mount.target.display());
+            Err(VolumeError::InUse { id: id.clone(), how })
+        }
+    }
+}
+
+/// What users of a volume see must not become another's while they see it.
+fn refuse_taken(id: &VolumeId, seen: &Seen) -> Result<()> {
+    match &seen.taken {
+        Some(taken) => Err(VolumeError::DeviceTaken { id: id.clone(), why: taken.describe() }),
+        None => Ok(()),
+    }
 }
 
 /// Where the kernel has to be asked before a volume is staged or published at a path.
@@ -317,6 +342,33 @@ pub enum NodePublish {
     },
 }
 
+/// Whether the volume was never staged at the path, or what was staged there has gone.
+fn not_staged(want: &NodePublishVolume, have: &VolumeRecord, node: &str) -> VolumeError {
+    let (id, path) = (want.id.clone(), want.staging.clone());
+    match have.staged.get(node).filter(|staged| staged.path == path) {
+        Some(_) => VolumeError::StagingLost { id, path },
+        None => VolumeError::NotStaged { id, path },
+    }
+}
+
+/// The staging to repeat before a publish, where the one on record has provably not ended: the image is still attached,
+/// which every unstaging undoes, and nothing is mounted at the staging path.
+pub fn restage(
+    want: &NodePublishVolume,
+    have: &VolumeRecord,
+    seen: &Seen,
+    node: &str,
+) -> Option<StageVolume> {
+    let staged = have.staged.get(node).filter(|staged| staged.path == want.staging && !staged.block)?;
+    let same = staged.capability == want.capability.digest();
+    let lost = seen.device.is_some() && seen.at(&staged.path).is_none();
+    (same && lost).then(|| StageVolume {
+        id: want.id.clone(),
+        path: staged.path.clone(),
+        capability: want.capability.clone(),
+    })
+}
+
 pub fn node_publish(
     want: &NodePublishVolume,
     have: &VolumeRecord,
@@ -325,10 +377,11 @@ pub fn node_publish(
 ) -> Result<NodePublish> {
     let id = || want.id.clone();
     let block = fits(&want.id, &want.capability.access, have)?.is_none();
+    refuse_taken(&want.id, seen)?;
     let staged =
         staged_at(have, seen, node).filter(|staged| staged.path == want.staging && staged.block == block);
     let (Some(staged), Some(device)) = (staged, &seen.device) else {
-        return Err(VolumeError::NotStaged { id: id() });
+        return Err(not_staged(want, have, node));
     };
     let read_only = want.read_only || want.capability.read_only() || staged.read_only;
     // Only the loop device can refuse writes; a read-only mount of its device file does not.

@@ -1,5 +1,6 @@
 //! From an image to a device with a sound filesystem: attached, made or checked, and never mistaken.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bowline_host::kernel::{Content, KernelError};
@@ -12,11 +13,15 @@ use super::record::{Contents, VolumeRecord};
 use crate::capability::{FsType, MountFlags};
 use crate::error::{During, VolumeError};
 use crate::id::VolumeId;
+use crate::mount_options;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 
 /// errno of a filesystem that finds its own structures broken, EUCLEAN and EBADMSG.
 const BROKEN: [i32; 2] = [117, 74];
+
+/// A pod that writes to its device, or brings an image, must not get device files or set-uid programs that work.
+const CONFINED: [&str; 2] = ["nodev", "nosuid"];
 
 /// One volume and the filesystem it shall have.
 pub struct Preparing<'a> {
@@ -139,11 +144,16 @@ pub async fn mount(
     fs: FsType,
     flags: &MountFlags,
 ) -> Result<()> {
-    let mut options = flags.0.clone();
-    if fs == FsType::Xfs {
+    mount_options::check(flags, Some(fs))?;
+    // Options of the class come later, so that theirs counts where both are allowed; those that guard the machine come last.
+    let mut options = match fs {
+        FsType::Ext4 => vec!["errors=remount-ro".to_owned()],
         // A restored or cloned volume has the UUID of its origin, and either may be mounted first.
-        options.push("nouuid".into());
-    }
+        FsType::Xfs => vec!["nouuid".to_owned()],
+        FsType::Btrfs => Vec::new(),
+    };
+    options.extend(flags.0.iter().cloned());
+    options.extend(CONFINED.map(String::from));
     let mounted = driver.host.kernel.mount(device, path, fs.as_str(), &options).await;
     judge(driver, id, fs, mounted, "mount filesystem")
 }
@@ -169,7 +179,12 @@ fn judge(
 
 pub async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<PathBuf> {
     let attached = driver.host.kernel.loop_attach(&driver.pool.image(id), read_only).await;
-    let device = attached.during("attach loop device")?;
+    let device = attached.map_err(|source| match source.errno.map(io::Error::from_raw_os_error) {
+        Some(refused) if refused.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            VolumeError::ReadOnlyDisk { what: "attach loop device", source: refused }
+        }
+        _ => VolumeError::Kernel { what: "attach loop device", source },
+    })?;
     if let Some(record) = driver.pool.volumes.get(id) {
         fit::device(driver, id, &record, &device).await?;
     }
@@ -178,7 +193,8 @@ pub async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<P
 
 /// Takes the device away, and notes that it has not vanished by itself.
 pub async fn detach(driver: &Driver, id: &VolumeId, device: &Path) -> Result<()> {
-    driver.host.kernel.loop_detach(device).await.during("detach loop device")?;
+    let detached = driver.host.kernel.loop_release(device, &driver.pool.image(id)).await;
+    detached.during("detach loop device")?;
     driver.health.release(id);
     Ok(())
 }

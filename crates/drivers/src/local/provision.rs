@@ -106,7 +106,10 @@ async fn refuse_in_use(driver: &Driver, id: &VolumeId, record: &VolumeRecord) ->
     if let Some(node) = record.published.keys().next() {
         return in_use(format!("published to node `{node}`"));
     }
-    let seen = Seen::look(&driver.host, &driver.pool.image(id)).await?;
+    let seen = Seen::look(driver, id).await?;
+    if let Some(taken) = &seen.taken {
+        return in_use(taken.describe());
+    }
     let Some(device) = &seen.device else { return Ok(()) };
     let attached = || in_use(format!("attached as `{}`", device.display()));
     // A block volume shows nowhere but at its targets.
@@ -115,5 +118,5 @@ async fn refuse_in_use(driver: &Driver, id: &VolumeId, record: &VolumeRecord) ->
         return attached();
     }
     // Nothing shows it: a failed staging could not let go of it. The kernel knows whether anybody else has it.
-    driver.host.kernel.loop_detach(device).await.or_else(|_| attached())
+    driver.host.kernel.loop_release(device, &driver.pool.image(id)).await.or_else(|_| attached())
 }

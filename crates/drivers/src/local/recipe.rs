@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::mkfs;
 use crate::capability::{AccessType, Capability, FsType};
 use crate::error::VolumeError;
+use crate::mount_options;
 
 type Result<T> = std::result::Result<T, VolumeError>;
 type Parameters = BTreeMap<String, String>;
@@ -32,6 +33,9 @@ pub fn settle(parameters: &Parameters, capabilities: &mut [Capability]) -> Resul
             }
             (Some(asked), _) => used = Some(asked),
             (None, class) => *fs = class,
+        }
+        if let AccessType::Mount { fs, flags, .. } = &capability.access {
+            mount_options::check(flags, *fs)?;
         }
     }
     words(parameters, used.unwrap_or_default()).map(drop)

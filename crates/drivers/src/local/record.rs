@@ -43,6 +43,9 @@ pub struct VolumeRecord {
     pub published: BTreeMap<String, Attachment>,
     /// By node, the last staging that began there. True only while the kernel confirms it.
     pub staged: BTreeMap<String, Staging>,
+    /// The loop device that users of a block staging have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
     /// Made for one target, which is its only staging, and deleted with it.
     #[serde(default)]
     pub ephemeral: bool,
@@ -71,8 +74,8 @@ impl Record for VolumeRecord {
             Contents::Formatting(_) => Contents::Blank,
             contents => contents,
         };
-        let (published, staged) = Default::default();
-        Self { phase: Phase::Ready, contents, published, staged, ..self.clone() }
+        let (published, staged, device) = Default::default();
+        Self { phase: Phase::Ready, contents, published, staged, device, ..self.clone() }
     }
 
     /// A label may be older than the first byte of a workload, so bytes count for more than it says.

@@ -32,7 +32,7 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), RunError> {
     // Given back when the last operation has ended.
-    let _claimed = claim(&host, &config.pool).await.map_err(RunError::Pool)?;
+    let _claimed = claim(&host, &config).await.map_err(RunError::Pool)?;
     let driver = Driver::open(host, config).await.map_err(RunError::Pool)?;
     let own = (endpoint.to_owned(), driver.config.node.clone());
     let others = driver.config.others.iter();

@@ -52,7 +52,10 @@ pub struct Found {
 /// that is gone, and the path leads into the filesystem that held the mount.
 pub async fn find(driver: &Driver, node: &NamedNode, have: &VolumeRecord, place: &Place) -> Result<Found> {
     let missing = || VolumeError::NotShown { id: place.id.clone(), path: place.path.clone() };
-    let seen = Seen::look(&driver.host, &driver.pool.image(&place.id)).await?;
+    let seen = Seen::look(driver, &place.id).await?;
+    if let Some(taken) = &seen.taken {
+        return Err(VolumeError::DeviceTaken { id: place.id.clone(), why: taken.describe() });
+    }
     let device = seen.device.clone().ok_or_else(missing)?;
     let path = in_mount_table(driver, &place.path).await.during("resolve path")?;
     let shown = match path.and_then(|path| shown_at(&path, have, &seen, &node.id)) {

@@ -1,5 +1,6 @@
 //! NodeStageVolume and NodeUnstageVolume.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_host::disk::Kind;
@@ -26,13 +27,7 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
     let path = place::to_use(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
     let want = StageVolume { path, ..want };
     let have = driver.pool.ready(&want.id)?;
-    let image = driver.pool.image(&want.id);
-    let seen = match want.capability.access {
-        AccessType::Block => Seen::look(&driver.host, &image).await?,
-        AccessType::Mount { .. } => {
-            Seen::glance(&driver.host, &image, plan::places(&have, &want.path)).await?
-        }
-    };
+    let seen = look(driver, &want, &have).await?;
     let done = match plan::stage(&want, &have, &seen, &node.id)? {
         Stage::Already => {
             // Growth and the group may be what an earlier try did not get to.
@@ -56,6 +51,15 @@ pub async fn stage(driver: &Driver, node: &NamedNode, want: StageVolume) -> Resu
         Err(error) => Err(full::explain(driver, error).await),
         Ok(()) => Ok(()),
     }
+}
+
+/// A filesystem whose image is attached already may be mounted anywhere.
+async fn look(driver: &Driver, want: &StageVolume, have: &VolumeRecord) -> Result<Seen> {
+    if let AccessType::Block = want.capability.access {
+        return Seen::look(driver, &want.id).await;
+    }
+    let seen = Seen::glance(driver, &want.id, plan::places(have, &want.path)).await?;
+    if seen.device.is_some() { Seen::look(driver, &want.id).await } else { Ok(seen) }
 }
 
 /// Mounts the filesystem at the staging path.
@@ -129,11 +133,17 @@ async fn stage_block(
         formatted @ (Contents::Copied(_) | Contents::Formatted(_)) => formatted,
     };
     let read_only = staging.read_only;
-    driver.point("local.node-stage.block.before-record");
-    save(driver, id, have, VolumeRecord { contents, ..staged(have, node, staging, seen) }).await?;
+    // Before the device is there, since a block staging that has ended would look as if it were in force.
+    let ended = VolumeRecord { staged: in_force(have, seen), ..have.clone() };
+    save(driver, id, have, ended.clone()).await?;
     driver.point("local.node-stage.block.before-attach");
-    attach(driver, id, read_only).await?;
-    driver.point("local.node-stage.block.after-attach");
+    let device = attach(driver, id, read_only).await?;
+    driver.claims.claim(id, &device);
+    driver.point("local.node-stage.block.before-record");
+    // After the device is known, and before any user gets it.
+    let device = Some(device);
+    save(driver, id, &ended, VolumeRecord { contents, device, ..staged(have, node, staging, seen) }).await?;
+    driver.point("local.node-stage.block.after-record");
     Ok(())
 }
 
@@ -152,7 +162,8 @@ async fn share(
     driver.point("local.node-stage.share.before-record");
     save(driver, id, have, staged(have, node, staging, seen)).await?;
     driver.point("local.node-stage.share.before-bind");
-    driver.host.kernel.bind(&from, &path, read_only).await.during("bind the staged filesystem")?;
+    let bound = driver.host.kernel.bind_confined(&from, &path, read_only).await;
+    bound.during("bind the staged filesystem")?;
     driver.point("local.node-stage.share.after-bind");
     Ok(())
 }
@@ -168,10 +179,14 @@ async fn refuse_odd_path(driver: &Driver, path: &Path) -> Result<()> {
 /// The record with one more staging, and without those that are over: once the device is attached again, a block
 /// staging of another node would look as if it were in force.
 fn staged(have: &VolumeRecord, node: &NamedNode, staging: Staging, seen: &Seen) -> VolumeRecord {
-    let mut record = have.clone();
-    record.staged.retain(|_, other| plan::in_force(other, seen));
+    let mut record = VolumeRecord { staged: in_force(have, seen), ..have.clone() };
     record.staged.insert(node.id.clone(), staging);
     record
+}
+
+fn in_force(have: &VolumeRecord, seen: &Seen) -> BTreeMap<String, Staging> {
+    let stagings = have.staged.iter().filter(|(_, staging)| plan::in_force(staging, seen));
+    stagings.map(|(node, staging)| (node.clone(), staging.clone())).collect()
 }
 
 /// Unmounts and detaches. What is not staged counts as done.
@@ -182,7 +197,7 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     let Some((have, id)) = known else {
         return targets::refuse_mounted(&driver.host, &want).await;
     };
-    let seen = Seen::look(&driver.host, &driver.pool.image(&id)).await?;
+    let seen = Seen::look(driver, &id).await?;
     let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();
     // Which node a target belongs to cannot be told; the last one to unstage must leave none.
     if let Some(other) = seen.uses_besides(&want.path).next().filter(|_| !shared) {
@@ -204,12 +219,24 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.health.release(&id);
     driver.point("local.node-unstage.after-detach");
-    Ok(())
+    if shared { Ok(()) } else { forget_device(driver, &id).await }
+}
+
+/// No user is left of the device that a block volume had. A disk that cannot be written must not keep a volume staged:
+/// what its record says is compared with the kernel before it counts.
+async fn forget_device(driver: &Driver, id: &VolumeId) -> Result<()> {
+    driver.claims.release(id);
+    let Some(have) = driver.pool.volumes.get(id).filter(|have| have.device.is_some()) else { return Ok(()) };
+    let record = VolumeRecord { device: None, staged: BTreeMap::new(), ..(*have).clone() };
+    match driver.pool.volumes.put(id, record).await {
+        Err(VolumeError::Full { .. } | VolumeError::ReadOnlyDisk { .. }) => Ok(()),
+        put => put,
+    }
 }
 
 /// Detaches after a failure, unless something shows the device.
 pub async fn release(driver: &Driver, id: &VolumeId) {
-    let Ok(seen) = Seen::look(&driver.host, &driver.pool.image(id)).await else { return };
+    let Ok(seen) = Seen::look(driver, id).await else { return };
     let Some(device) = seen.device.as_deref() else { return };
     if seen.uses_besides(Path::new("")).next().is_some() {
         return;

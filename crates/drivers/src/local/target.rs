@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bowline_host::kernel::Mount;
+use bowline_host::kernel::{self, Mount};
 
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::ephemeral;
 use super::mounts::{self, Owner, Seen};
-use super::parse::{NodePublishVolume, Undo};
+use super::parse::{NodePublishVolume, StageVolume, Undo};
 use super::plan::{self, NodePublish};
+use super::record::VolumeRecord;
 use super::stage;
 use crate::capability::Mode;
 use crate::error::{During, VolumeError};
@@ -24,13 +25,17 @@ pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume)
     let staging = place::as_mounted(&driver.host, &want.staging).await;
     let want = NodePublishVolume { staging, target, ..want };
     let have = driver.pool.ready(&want.id)?;
-    let image = driver.pool.image(&want.id);
-    let seen = match want.capability.mode == Mode::SingleWriter {
-        true => Seen::look(&driver.host, &image).await?,
-        false => Seen::glance(&driver.host, &image, plan::places(&have, &want.target)).await?,
-    };
     let disk = &driver.host.disk;
-    let decided = plan::node_publish(&want, &have, &seen, &node.id)?;
+    let seen = look(driver, &want, &have).await?;
+    let decided = match plan::node_publish(&want, &have, &seen, &node.id) {
+        Err(VolumeError::StagingLost { id, path }) => {
+            let again = plan::restage(&want, &have, &seen, &node.id);
+            let again = again.ok_or(VolumeError::StagingLost { id, path })?;
+            recover(driver, node, &want, again).await?
+        }
+        decided => decided?,
+    };
+    let have = driver.pool.ready(&want.id)?;
     // On the staged filesystem, so that nobody sees a target before it has its group.
     stage::set_group(driver, &want.staging, plan::target_group(&want, &have, &node.id)).await?;
     match decided {
@@ -38,19 +43,49 @@ pub async fn publish(driver: &Driver, node: &NamedNode, want: NodePublishVolume)
         NodePublish::Directory { read_only } => {
             driver.point("local.node-publish.before-target");
             disk.create_dir_all(&want.target, TARGET_MODE).await.during("create target directory")?;
-            bind(driver, &want.staging, &want.target, read_only).await
+            let bound = driver.host.kernel.bind_confined(&want.staging, &want.target, read_only);
+            bind(driver, &want.target, bound).await
         }
         NodePublish::Device { device } => {
             driver.point("local.node-publish.before-target");
             disk.create_file(&want.target).await.during("create target file")?;
-            bind(driver, &device, &want.target, false).await
+            // Never `nodev`: the device is what the workload asked for.
+            bind(driver, &want.target, driver.host.kernel.bind(&device, &want.target, false)).await
         }
     }
 }
 
-async fn bind(driver: &Driver, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+async fn look(driver: &Driver, want: &NodePublishVolume, have: &VolumeRecord) -> Result<Seen> {
+    match want.capability.mode == Mode::SingleWriter {
+        true => Seen::look(driver, &want.id).await,
+        false => Seen::glance(driver, &want.id, plan::places(have, &want.target)).await,
+    }
+}
+
+/// Mounts a staged filesystem again that was unmounted behind this driver's back: callers never stage what they know to
+/// be staged.
+async fn recover(
+    driver: &Driver,
+    node: &NamedNode,
+    want: &NodePublishVolume,
+    again: StageVolume,
+) -> Result<NodePublish> {
+    tracing::warn!(
+        volume = %want.id, path = %want.staging.display(), "staged filesystem was unmounted and is mounted again"
+    );
+    stage::stage(driver, node, again).await?;
+    let have = driver.pool.ready(&want.id)?;
+    let seen = look(driver, want, &have).await?;
+    plan::node_publish(want, &have, &seen, &node.id)
+}
+
+async fn bind(
+    driver: &Driver,
+    target: &Path,
+    binding: impl Future<Output = kernel::Result<()>>,
+) -> Result<()> {
     driver.point("local.node-publish.before-bind");
-    let bound = driver.host.kernel.bind(source, target, read_only).await.during("bind to target");
+    let bound = binding.await.during("bind to target");
     if bound.is_err() {
         targets::remove_unused(&driver.host, target).await;
     }
@@ -68,7 +103,7 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
         Some((have, id)) if have.ephemeral => ephemeral::unpublish(driver, &id, &have, &want.path).await?,
         Some((_, id)) => {
             driver.point("local.node-unpublish.before-unmount");
-            let seen = Seen::glance(&driver.host, &driver.pool.image(&id), BTreeSet::new()).await?;
+            let seen = Seen::glance(driver, &id, BTreeSet::new()).await?;
             unmount_all(driver, &seen, &want.path).await?;
         }
         None => targets::refuse_mounted(&driver.host, &want).await?,

@@ -33,6 +33,8 @@ pub struct ShareConfig {
     /// Directory that holds the volumes.
     pub pool: PathBuf,
     pub node_id: String,
+    /// The installation of Bowline that the pool must belong to; none takes any.
+    pub installation: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +51,7 @@ impl ShareConfig {
             return Err(ConfigError::NodeId(node_id.len()));
         }
         match pool.is_absolute() {
-            true => Ok(Self { pool, node_id }),
+            true => Ok(Self { pool, node_id, installation: None }),
             false => Err(ConfigError::Pool(pool)),
         }
     }

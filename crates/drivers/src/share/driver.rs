@@ -15,7 +15,7 @@ use crate::shelf::Shelf;
 use crate::work::Work;
 
 const SHARES: &str = "shares";
-const DATA: &str = "data";
+pub const DATA: &str = "data";
 
 pub struct Driver {
     pub host: Host,

@@ -8,6 +8,7 @@
 //! and statistics are those of the filesystem below.
 //!
 //! Promises, each with its tests in `tests/`:
+//! - one process and one installation per pool (`pool_lock`);
 //! - one volume per name, whatever crashes or times out on the way (`provision`);
 //! - what a workload sees as read-only cannot be written through (`plan::publish`);
 //! - a volume that must have one target has one (`plan::publish`);
@@ -37,10 +38,12 @@ mod stats;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod validate;
 
 pub use config::{ConfigError, ShareConfig, ShareFlags};
 pub use serve::run;
+pub(crate) use unused::unused;
 
 /// The name by which callers know this driver.
 pub const NAME: &str = "share.csi.bowline.dev";

@@ -15,6 +15,7 @@ use super::driver::Driver;
 use super::identity::IdentityService;
 use super::node::NodeService;
 use super::provision::finish_deletions;
+use crate::pool_lock::{self, SHARE_LOCK};
 use crate::serve::{RunError, accepted};
 
 /// Serves the driver until `stop`, then lets running operations end.
@@ -24,6 +25,9 @@ pub async fn run(
     endpoint: &Path,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
+    // Given back when the last operation has ended.
+    let locked = pool_lock::open(&host, &config.pool, SHARE_LOCK, config.installation.as_deref()).await;
+    let _locked = locked.map_err(RunError::Pool)?;
     let driver = Driver::open(host, config).await.map_err(RunError::Pool)?;
     let listener = driver.host.net.listen(endpoint).await;
     let listener = listener.map_err(|source| RunError::Listen { path: endpoint.to_owned(), source })?;

@@ -69,7 +69,8 @@ async fn show(driver: &Driver, want: &NodePublishVolume, have: &ShareRecord) -> 
     driver.point("share.node-publish.before-target");
     disk.create_dir_all(&want.target, TARGET_MODE).await.during("create target directory")?;
     driver.point("share.node-publish.before-bind");
-    let bound = driver.host.kernel.bind(&data, &want.target, read_only).await.during("bind to target");
+    let bound = driver.host.kernel.bind_confined(&data, &want.target, read_only).await;
+    let bound = bound.during("bind to target");
     if bound.is_err() {
         targets::remove_unused(&driver.host, &want.target).await;
     }

@@ -63,13 +63,13 @@ async fn an_image_cut_short_can_be_taken_away_and_deleted() {
     }
 }
 
-fn device_of(image: &Path) -> String {
+pub fn device_of(image: &Path) -> String {
     let attached = tool("losetup", &["-n", "-O", "NAME", "-j", &text(image)]);
     attached.trim().to_owned()
 }
 
 /// Another test may have got the number meanwhile, and gives it back.
-async fn attach_as(device: &str, image: &Path) {
+pub async fn attach_as(device: &str, image: &Path) {
     for _ in 0..1200 {
         if Command::new("losetup").arg(device).arg(image).status().unwrap().success() {
             return;

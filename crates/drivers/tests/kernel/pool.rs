@@ -176,10 +176,13 @@ async fn a_device_that_vanishes() {
     caller.set_up().await.unwrap();
     caller.write();
     caller.unpublish().await.unwrap();
+    // A driver that runs has the device open and keeps it.
+    end(running, stop).await;
     for device in devices_of(&image) {
         run("losetup", &["-d", &device]);
     }
     assert_eq!(devices_of(&image), Vec::<String>::new());
+    let (running, stop) = serve(&scratch).await;
     assert_eq!(caller.publish().await.unwrap_err().code(), Code::FailedPrecondition, "not staged any more");
 
     let stale = Stale::new();

@@ -249,6 +249,13 @@ impl Disk for FakeHost {
         world.set_group(dir, grant.gid)
     }
 
+    /// The fake keeps no permissions but those of directories that have an owner.
+    async fn restrict(&self, path: &Path, _mode: u32) -> io::Result<bool> {
+        let mut world = self.world();
+        world.check_io("restrict")?;
+        world.tree.place(path).map(|_| false)
+    }
+
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.check_io("rename")?;

@@ -176,6 +176,16 @@ impl FakeHost {
         }
     }
 
+    /// Takes the image from a loop device behind every user's back; see [`World::clear`].
+    pub fn clear_loop(&self, device: &Path) {
+        self.world().clear(device);
+    }
+
+    /// Gives a loop device, free or not, to another image behind every user's back.
+    pub fn replace_loop(&self, device: &Path, image: &Path) -> io::Result<()> {
+        self.world().replace(device, image)
+    }
+
     /// A power cut: mounts, loop devices, sockets and processes go, files stay.
     pub fn reboot(&self) {
         let now = self.now();

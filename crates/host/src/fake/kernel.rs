@@ -136,6 +136,14 @@ impl Kernel for FakeHost {
         world.bind(source, target, read_only)
     }
 
+    async fn bind_confined(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("bind")?;
+        world.bind(source, target, read_only)?;
+        world.tree.table.confine(target);
+        Ok(())
+    }
+
     async fn unmount(&self, target: &Path) -> Result<()> {
         let mut world = self.world();
         world.check_kernel("unmount")?;
@@ -162,10 +170,25 @@ impl Kernel for FakeHost {
         Ok(world.loops.iter().find(|(_, l)| same(l)).map(|(number, _)| device_path(*number)))
     }
 
+    /// Which process has a device open is not told apart here: requests from outside clear it at once, as they do
+    /// on a real machine while the holder is not running.
+    async fn loop_hold(&self, image: &Path) -> Result<Option<PathBuf>> {
+        self.loop_of(image).await
+    }
+
     async fn loop_detach(&self, device: &Path) -> Result<()> {
         let mut world = self.world();
         world.check_kernel("loop_detach")?;
         world.detach(device)
+    }
+
+    async fn loop_release(&self, device: &Path, image: &Path) -> Result<()> {
+        let mut world = self.world();
+        world.check_kernel("loop_detach")?;
+        match world.attached(device, "detach").is_ok_and(|attached| attached.image == image) {
+            true => world.detach(device),
+            false => Ok(()),
+        }
     }
 
     async fn loop_refresh(&self, device: &Path) -> Result<()> {

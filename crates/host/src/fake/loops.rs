@@ -43,7 +43,9 @@ impl World {
             let place = self.tree.follow(image).and_then(|path| self.tree.place(&path)).map_err(io)?;
             self.tree.check_writable(&place).map_err(io)?;
         }
-        let number = (0..).find(|n| !self.loops.contains_key(n)).unwrap_or(0);
+        let table = self.tree.mount_table();
+        let is_shown = |n: &u32| table.iter().any(|mount| mount.shows_device(&device_path(*n)));
+        let number = (0..).find(|n| !self.loops.contains_key(n) && !is_shown(n)).unwrap_or(0);
         let place = Place { fs: FsId::Dev, inner: format!("/loop{number}").into(), read_only: false };
         self.tree.insert(&place, Node::Block(number)).map_err(io)?;
         let queue = Queue::default();
@@ -61,6 +63,23 @@ impl World {
             return Err(KernelError::errno(format!("detach `{}`", device.display()), Errno::EBUSY as i32));
         }
         self.loops.remove(&number);
+        Ok(())
+    }
+
+    /// Clears a device as `LOOP_CLR_FD` does when nothing else has it open; device files of it stay where they are.
+    pub fn clear(&mut self, device: &Path) {
+        if let Some(number) = self.loop_number(device) {
+            self.loops.remove(&number);
+        }
+    }
+
+    /// Puts another image below a device, free or not.
+    pub fn replace(&mut self, device: &Path, image: &Path) -> io::Result<()> {
+        let (ino, size) = self.tree.file(image).map(|file| (file.ino, file.length))?;
+        let number = self.loop_number(device).ok_or(Errno::ENOTBLK)?;
+        let queue = Queue::default();
+        let image = image.to_path_buf();
+        self.loops.insert(number, Loop { image, ino, read_only: false, size, queue, writes: 0 });
         Ok(())
     }
 

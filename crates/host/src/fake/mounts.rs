@@ -100,6 +100,17 @@ impl Table {
         }
     }
 
+    /// Adds what [`crate::kernel::Kernel::bind_confined`] adds to the topmost mount at a target.
+    pub fn confine(&mut self, target: &Path) {
+        let newest = self.by_target.get(target).and_then(|ages| ages.last());
+        let Some(entry) = newest.and_then(|age| self.entries.get_mut(age)) else { return };
+        for option in ["nosuid", "nodev"] {
+            if !entry.mount.options.iter().any(|given| given == option) {
+                entry.mount.options.push(option.into());
+            }
+        }
+    }
+
     /// Takes the topmost mount off a target. `EBUSY` while something is mounted inside it.
     pub fn pop(&mut self, target: &Path) -> Result<(), Errno> {
         let Some(age) = self.by_target.get(target).and_then(|ages| ages.last()).copied() else {

@@ -359,6 +359,10 @@ impl Disk for RealDisk {
         with(dir, move |dir| group::grant(&dir, grant, &walk, &failpoints)).await
     }
 
+    async fn restrict(&self, path: &Path, mode: u32) -> io::Result<bool> {
+        with(path, move |path| owned::restrict(&path, mode)).await
+    }
+
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let to = to.to_path_buf();
         with(from, move |from| {

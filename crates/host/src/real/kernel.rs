@@ -44,6 +44,11 @@ impl Kernel for RealKernel {
         blocking_kernel(move || mounts::bind(&source, &target, read_only)).await
     }
 
+    async fn bind_confined(&self, source: &Path, target: &Path, read_only: bool) -> Result<()> {
+        let (source, target) = (source.to_path_buf(), target.to_path_buf());
+        blocking_kernel(move || mounts::bind_confined(&source, &target, read_only)).await
+    }
+
     async fn unmount(&self, target: &Path) -> Result<()> {
         let target = target.to_path_buf();
         blocking_kernel(move || mounts::unmount(&target)).await
@@ -59,9 +64,19 @@ impl Kernel for RealKernel {
         blocking_kernel(move || loops.find(&image)).await
     }
 
+    async fn loop_hold(&self, image: &Path) -> Result<Option<PathBuf>> {
+        let (loops, image) = (self.loops.clone(), image.to_path_buf());
+        blocking_kernel(move || loops.hold(&image)).await
+    }
+
     async fn loop_detach(&self, device: &Path) -> Result<()> {
-        let device = device.to_path_buf();
-        blocking_kernel(move || loops::detach(&device)).await
+        let (loops, device) = (self.loops.clone(), device.to_path_buf());
+        blocking_kernel(move || loops.detach(&device, None)).await
+    }
+
+    async fn loop_release(&self, device: &Path, image: &Path) -> Result<()> {
+        let (loops, device, image) = (self.loops.clone(), device.to_path_buf(), image.to_path_buf());
+        blocking_kernel(move || loops.detach(&device, Some(&image))).await
     }
 
     async fn loop_refresh(&self, device: &Path) -> Result<()> {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use super::{devices, mounts, raw};
-use crate::kernel::{KernelError, LoopDevice, Result};
+use super::{devices, mountinfo, mounts, raw};
+use crate::kernel::{KernelError, LoopDevice, Mount, Result};
 
 const CONTROL: &str = "/dev/loop-control";
 const BLOCK_DEVICES: &str = "/sys/block";
@@ -35,6 +35,9 @@ pub(super) struct Loops {
     attaching: Mutex<()>,
     /// Where images were found last.
     hints: Mutex<BTreeMap<PathBuf, PathBuf>>,
+    /// Devices kept open: as long as there is one more user, the kernel postpones a request to clear a device
+    /// (`LOOP_CLR_FD`) until the last one has closed it, so no number becomes another image's meanwhile.
+    held: Mutex<BTreeMap<PathBuf, File>>,
 }
 
 impl Loops {
@@ -44,12 +47,16 @@ impl Loops {
         let image = fs::canonicalize(image).map_err(io)?;
         let _one_at_a_time = self.attaching.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = self.find(&image)? {
-            return adopt(&device, read_only).map(|()| device);
+            refuse_read_only(&device, read_only)?;
+            self.keep(&image, &device)?;
+            return Ok(device);
         }
         let backing = OpenOptions::new().read(true).write(!read_only).open(&image).map_err(io)?;
         let control = open_control()?;
+        // One look: nothing binds the file of a device that has no image.
+        let table = mountinfo::read()?;
         for _ in 0..ATTACH_TRIES {
-            let number = raw::loop_free(&control).map_err(|e| KernelError::errno(what(), e as i32))?;
+            let number = free_number(&control, &table).map_err(|e| KernelError::errno(what(), e as i32))?;
             let path = device_node(number).map_err(io)?;
             // Settings of an earlier image stay with a device until it is made anew; so is the next one free.
             if devices::is_stuck(&path) && raw::loop_remove(&control, number).is_ok() {
@@ -60,6 +67,9 @@ impl Loops {
             match configure(&device, &backing, read_only) {
                 Ok(()) => {
                     self.hint(&image, &path);
+                    // Opened again for reading only, before it is closed for writing: a device that is open for
+                    // writing cannot be mounted everywhere.
+                    self.keep(&image, &path)?;
                     return Ok(path);
                 }
                 Err(Errno::EBUSY) => {}
@@ -76,9 +86,11 @@ impl Loops {
             Ok(image) => (image, true),
             Err(_) => (image.to_path_buf(), false),
         };
-        // A deleted file with the path of an existing one is a different file.
+        // A deleted file with the path of an existing one is a different file, and so is one that another mount
+        // namespace knows by the same path.
         let has_it = |device: &PathBuf| {
-            backing_file(device).is_some_and(|backing| backing.path == image && backing.deleted != exists)
+            let named = |backing: Backing| backing.path == image && backing.deleted != exists;
+            backing_file(device).is_some_and(named) && (!exists || self.is_backed_by(device, &image))
         };
         let hint = self.hints.lock().unwrap_or_else(PoisonError::into_inner).get(&image).cloned();
         if let Some(device) = hint.filter(has_it) {
@@ -92,8 +104,120 @@ impl Loops {
         Ok(found)
     }
 
+    /// Whether the file below a device is this very file.
+    fn is_backed_by(&self, device: &Path, image: &Path) -> bool {
+        let found = match self.held.lock().unwrap_or_else(PoisonError::into_inner).get(device) {
+            Some(held) => raw::loop_identity(held).ok(),
+            None => identity(device).ok().flatten(),
+        };
+        found.is_some() && found == file_identity(image)
+    }
+
+    /// The device that has this image, kept open.
+    pub fn hold(&self, image: &Path) -> Result<Option<PathBuf>> {
+        let Some(device) = self.find(image)? else { return Ok(None) };
+        match self.keep(image, &device)? {
+            true => Ok(Some(device)),
+            // Cleared between the two looks.
+            false => Ok(None),
+        }
+    }
+
+    /// Keeps a device open as long as it has this image, and withdraws a request to clear it. Says whether it has it.
+    fn keep(&self, image: &Path, device: &Path) -> Result<bool> {
+        let what = || format!("use `{}`", device.display());
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match held.remove(device) {
+            Some(file) => file,
+            None => File::open(device).map_err(|e| KernelError::io(what(), &e))?,
+        };
+        // The image may be deleted; then its device has no other identity to be compared with.
+        let expected = file_identity(image);
+        let found = raw::loop_identity(&file).ok();
+        if found.is_none() || (expected.is_some() && found != expected) {
+            return Ok(false);
+        }
+        if attribute(device, "loop/autoclear").as_deref() == Some(b"1") {
+            tracing::warn!(
+                device = %device.display(),
+                image = %image.display(),
+                "withdrew a request to clear a loop device that is in use"
+            );
+            raw::loop_keep(&file).map_err(|errno| KernelError::errno(what(), errno as i32))?;
+        }
+        held.insert(device.to_owned(), file);
+        Ok(true)
+    }
+
+    /// Detaches a device; with an image, only from that one.
+    ///
+    /// A mounted device is refused at once; one that is held for a moment only is waited for. A device that was let
+    /// go is the first that the kernel gives to the next image. So it is cleared only as long as it has the image it
+    /// had in the beginning, and never again once the kernel has accepted to let it go.
+    pub fn detach(&self, device: &Path, from: Option<&Path>) -> Result<()> {
+        let look = || identity(device).map_err(|errno| detach_failed(device, errno));
+        let is_other = from.is_some_and(|image| !has_image(device, image));
+        let Some(image) = look()?.filter(|_| !is_other) else {
+            self.let_go(device);
+            return Ok(());
+        };
+        let mut accepted = false;
+        for _ in 0..DETACH_TRIES {
+            if !accepted {
+                match clear(device, image) {
+                    Ok(()) => {
+                        accepted = true;
+                        self.let_go(device);
+                    }
+                    Err(Errno::ENXIO | Errno::ENOENT) => return Ok(()),
+                    Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
+                    Err(errno) => return Err(detach_failed(device, errno)),
+                }
+            }
+            if look()? != Some(image) {
+                return Ok(());
+            }
+            std::thread::sleep(DETACH_PAUSE);
+        }
+        Err(detach_failed(device, Errno::EBUSY))
+    }
+
+    /// Closes a device that is kept open; if it was to be cleared and this was its last user, it is cleared now.
+    fn let_go(&self, device: &Path) {
+        let file = self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(device);
+        drop(file);
+    }
+
     fn hint(&self, image: &Path, device: &Path) {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner).insert(image.into(), device.into());
+    }
+}
+
+impl Drop for Loops {
+    /// Devices outlive this process: one that a workload asked to clear must not go with its last descriptor.
+    fn drop(&mut self) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (device, file) in held {
+            if attribute(device, "loop/autoclear").as_deref() == Some(b"1")
+                && let Err(errno) = raw::loop_keep(file)
+            {
+                tracing::warn!(device = %device.display(), %errno, "loop device goes when it is closed");
+            }
+        }
+    }
+}
+
+/// The first free number; a new one if the file of that device is bound somewhere.
+fn free_number(control: &File, table: &[Mount]) -> std::result::Result<u32, Errno> {
+    let number = raw::loop_free(control)?;
+    let device = device_path(number);
+    match table.iter().find(|mount| mount.shows_device(&device)) {
+        None => Ok(number),
+        Some(mount) => {
+            let (device, target) = (device.display(), mount.target.display());
+            tracing::warn!(%device, %target, "a free loop device is not used as long as its file is bound there");
+            raw::loop_add(control)
+        }
     }
 }
 
@@ -106,16 +230,11 @@ fn configure(device: &File, backing: &File, read_only: bool) -> std::result::Res
     }
 }
 
-/// Takes over a device that has the image already.
-fn adopt(device: &Path, read_only: bool) -> Result<()> {
-    let what = format!("use `{}`", device.display());
+/// A device that has the image already may not allow what is wanted.
+fn refuse_read_only(device: &Path, read_only: bool) -> Result<()> {
     if is_read_only(device) && !read_only {
+        let what = format!("use `{}`", device.display());
         return Err(KernelError::other(what, "the image is attached to it read-only"));
-    }
-    // An earlier detach may still wait for a last user; from now on the device shall stay.
-    if attribute(device, "loop/autoclear").as_deref() == Some(b"1") {
-        let file = File::open(device).map_err(|e| KernelError::io(&what, &e))?;
-        raw::loop_keep(&file).map_err(|errno| KernelError::errno(&what, errno as i32))?;
     }
     Ok(())
 }
@@ -176,29 +295,17 @@ fn attribute(device: &Path, name: &str) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// A mounted device is refused at once; one that is held for a moment only is waited for.
-///
-/// A device that was let go is the first that the kernel gives to the next image. So it is cleared only as long as
-/// it has the image it had in the beginning, and never again once the kernel has accepted to let it go.
-pub(super) fn detach(device: &Path) -> Result<()> {
-    let look = || identity(device).map_err(|errno| detach_failed(device, errno));
-    let Some(image) = look()? else { return Ok(()) };
-    let mut accepted = false;
-    for _ in 0..DETACH_TRIES {
-        if !accepted {
-            match clear(device, image) {
-                Ok(()) => accepted = true,
-                Err(Errno::ENXIO | Errno::ENOENT) => return Ok(()),
-                Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
-                Err(errno) => return Err(detach_failed(device, errno)),
-            }
-        }
-        if look()? != Some(image) {
-            return Ok(());
-        }
-        std::thread::sleep(DETACH_PAUSE);
-    }
-    Err(detach_failed(device, Errno::EBUSY))
+/// Whether a device has this image, as far as its path tells; an image that exists is also compared by inode.
+fn has_image(device: &Path, image: &Path) -> bool {
+    let path = fs::canonicalize(image).unwrap_or_else(|_| image.to_path_buf());
+    let Some(backing) = backing_file(device).filter(|backing| backing.path == path) else { return false };
+    let found = identity(device).ok().flatten();
+    backing.deleted || (found.is_some() && found == file_identity(&path))
+}
+
+/// Device and inode of a file, as loop devices tell them of the file below.
+fn file_identity(image: &Path) -> Option<(u64, u64)> {
+    fs::metadata(image).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Device and inode of the file below a loop device; nothing for one that is free or not there.
@@ -238,9 +345,13 @@ fn open_control() -> Result<File> {
     control.map_err(|e| KernelError::io(format!("open `{CONTROL}`"), &e))
 }
 
+fn device_path(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/loop{number}"))
+}
+
 /// Makes the device node where no udev does.
 fn device_node(number: u32) -> io::Result<PathBuf> {
-    let path = PathBuf::from(format!("/dev/loop{number}"));
+    let path = device_path(number);
     if !path.exists() {
         let device = attribute(&path, "dev").as_deref().and_then(device_number);
         let device = device.ok_or_else(|| io::Error::other(format!("`{}` has no number", path.display())))?;

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,14 +105,26 @@ pub(super) fn mount_unseen(device: &Path, fs_type: &str) -> Result<()> {
 /// Clones the mount aside, makes it read-only there, and only then puts it in place: nobody ever sees it
 /// writable, and a crash leaves either nothing or the whole.
 pub(super) fn bind(source: &Path, target: &Path, read_only: bool) -> Result<()> {
+    bind_with(source, target, |tree| if read_only { raw::set_read_only(tree, false) } else { Ok(()) })
+}
+
+/// A bind without device files and set-uid programs, whatever the mount of its source allows.
+pub(super) fn bind_confined(source: &Path, target: &Path, read_only: bool) -> Result<()> {
+    let options = raw::MountOptions { read_only, no_devices: true, no_setuid: true };
+    bind_with(source, target, |tree| raw::add_options(tree, options, false))
+}
+
+fn bind_with(
+    source: &Path,
+    target: &Path,
+    change: impl FnOnce(&OwnedFd) -> std::result::Result<(), nix::errno::Errno>,
+) -> Result<()> {
     let failed = |errno: i32| {
         KernelError::errno(format!("bind `{}` to `{}`", source.display(), target.display()), errno)
     };
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = rustix::mount::open_tree(CWD, source, clone).map_err(|e| failed(e.raw_os_error()))?;
-    if read_only {
-        raw::set_read_only(&tree, false).map_err(|e| failed(e as i32))?;
-    }
+    change(&tree).map_err(|e| failed(e as i32))?;
     rustix::mount::move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|e| failed(e.raw_os_error()))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, mkdirat, openat};
+use rustix::fs::{CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::replace::sync_parent;
@@ -22,4 +22,22 @@ pub(super) fn create_dir(path: &Path, owner: Owner) -> io::Result<()> {
     fchmod(&dir, Mode::from_raw_mode(owner.mode))?;
     fsync(&dir)?;
     sync_parent(path)
+}
+
+/// Takes permissions away; none are ever added.
+pub(super) fn restrict(path: &Path, mode: u32) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    let have = Mode::from_raw_mode(fstat(&file)?.st_mode);
+    if have.contains(Mode::SVTX) {
+        let why = "every user may create files there (sticky bit)";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}`: {why}", path.display())));
+    }
+    let allowed = have & Mode::from_raw_mode(mode);
+    if have == allowed {
+        return Ok(false);
+    }
+    fchmod(&file, allowed)?;
+    fsync(&file)?;
+    Ok(true)
 }

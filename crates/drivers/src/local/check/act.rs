@@ -34,6 +34,8 @@ async fn perform(host: &Host, effect: Effect) -> Result<(), VolumeError> {
         Effect::SetLabel { path, bytes } => disk.set_label(&path, LABEL, &bytes).await.during("label image"),
         Effect::RemoveFile(path) => disk.remove_file(&path).await.during("remove file"),
         Effect::RemoveDir(path) => disk.remove_dir(&path).await.during("remove directory"),
-        Effect::Detach(device) => host.kernel.loop_detach(&device).await.during("detach loop device"),
+        Effect::Detach { device, image } => {
+            host.kernel.loop_release(&device, &image).await.during("detach loop device")
+        }
     }
 }

@@ -30,6 +30,7 @@ fn record() -> VolumeRecord {
         contents: Contents::Formatted(FsType::Ext4),
         published: Default::default(),
         staged: Default::default(),
+        device: None,
         ephemeral: false,
         filled: None,
     }

@@ -3,6 +3,7 @@
 use bowline_proto::csi::v1::VolumeHealthErrorType as Status;
 
 use crate::id::VolumeId;
+use crate::local::devices::Taken;
 
 /// Something adverse, in the words of CSI 1.13. Reason and status together are unique in one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Facts {
     pub capacity: u64,
     pub image: Image,
     pub attached: bool,
+    /// What its users see instead of its device.
+    pub taken: Option<Taken>,
     /// Only where a filesystem of the volume is mounted.
     pub filesystem: Option<Filesystem>,
 }
@@ -60,7 +63,14 @@ pub fn judge(id: &VolumeId, facts: &Facts, was_attached: bool) -> Vec<Finding> {
         }
         Image::Bytes(_) | Image::Unfinished => {}
     }
-    if was_attached && !facts.attached {
+    if let Some(taken) = &facts.taken {
+        let reason = if taken.found.is_some() { "DeviceTaken" } else { "DeviceVanished" };
+        let message = format!(
+            "the loop device of volume `{id}` has changed: {}; end the workload, then stage it again",
+            taken.describe()
+        );
+        find(Status::Inaccessible, reason, message);
+    } else if was_attached && !facts.attached {
         let message =
             format!("volume `{id}` is staged and its loop device is gone; unstage it and stage it again");
         find(Status::Inaccessible, "DeviceVanished", message);

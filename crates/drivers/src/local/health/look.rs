@@ -10,6 +10,7 @@ use super::Result;
 use super::judge::{Facts, Filesystem, Image};
 use crate::error::During;
 use crate::id::VolumeId;
+use crate::local::devices;
 use crate::local::driver::Driver;
 use crate::local::record::{Contents, VolumeRecord};
 
@@ -20,7 +21,8 @@ pub async fn at(driver: &Driver, id: &VolumeId, record: &VolumeRecord) -> Result
         Some(device) => filesystem(driver, record, device).await?,
         None => None,
     };
-    Ok(Facts { capacity: record.capacity, image, attached: device.is_some(), filesystem })
+    let taken = devices::taken(driver, id, device.as_deref()).await?;
+    Ok(Facts { capacity: record.capacity, image, attached: device.is_some(), taken, filesystem })
 }
 
 pub async fn image(driver: &Driver, id: &VolumeId, record: &VolumeRecord) -> Result<Image> {

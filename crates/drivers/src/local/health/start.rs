@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use super::judge::Facts;
 use super::{Result, look};
 use crate::error::{During, chain};
+use crate::id::VolumeId;
+use crate::local::devices::{self, Taken};
 use crate::local::driver::Driver;
+use crate::local::fit;
 use crate::local::record::Phase;
 
 /// Notes which volumes are attached and which images are missing or short. What cannot be seen is left for the
@@ -23,7 +26,11 @@ pub async fn begin(driver: &Driver) {
         let attached = attached.contains(&driver.pool.image(&id));
         match look::image(driver, &id, &record).await {
             Ok(image) => {
-                let facts = Facts { capacity: record.capacity, image, attached, filesystem: None };
+                let taken = match record.device {
+                    Some(_) => taken(driver, &id).await,
+                    None => None,
+                };
+                let facts = Facts { capacity: record.capacity, image, attached, taken, filesystem: None };
                 for finding in driver.health.note(&id, &facts) {
                     tracing::error!(volume = %id, reason = finding.reason, "{}", finding.message);
                 }
@@ -31,6 +38,12 @@ pub async fn begin(driver: &Driver) {
             Err(error) => tracing::warn!(volume = %id, error = chain(&error), "health is not known"),
         }
     }
+}
+
+/// Whether users of a block volume see another device since the last process.
+async fn taken(driver: &Driver, id: &VolumeId) -> Option<Taken> {
+    let attached = fit::attached(driver, id).await.ok()?;
+    devices::taken(driver, id, attached.as_deref()).await.ok()?
 }
 
 /// Images that have a loop device. The kernel knows them by their path without links, as the pool does.

@@ -7,7 +7,7 @@ use super::judge::{Facts, Filesystem, Image, judge};
 use crate::id::VolumeId;
 
 fn well() -> Facts {
-    Facts { capacity: 100, image: Image::Bytes(100), attached: true, filesystem: None }
+    Facts { capacity: 100, image: Image::Bytes(100), attached: true, taken: None, filesystem: None }
 }
 
 fn mounted(errors: u64, refuses_writes: bool) -> Facts {

@@ -52,6 +52,7 @@ fn record(phase: Phase) -> VolumeRecord {
         filled: None,
         published: Default::default(),
         staged: Default::default(),
+        device: None,
         ephemeral: false,
     }
 }

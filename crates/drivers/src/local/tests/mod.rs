@@ -37,4 +37,5 @@ mod stage;
 mod start;
 mod stats;
 mod still;
+mod taken;
 mod world;

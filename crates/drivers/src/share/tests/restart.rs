@@ -104,7 +104,33 @@ async fn stopping_is_an_orderly_end() {
     let world = World::new().await;
     let stop = CancellationToken::new();
     let socket = Path::new("/var/lib/second.sock");
-    let serving = run(world.host.clone(), config(), socket, stop.clone());
+    let second = crate::share::ShareConfig { pool: "/var/lib/second".into(), ..config() };
+    let serving = run(world.host.clone(), second, socket, stop.clone());
     let (ended, ()) = tokio::join!(serving, async { stop.cancel() });
     ended.expect("stopped as asked");
+}
+
+/// Goal: a pool has one driver at a time, and belongs to one installation for good.
+#[tokio::test]
+async fn a_pool_of_another_is_refused() {
+    let world = World::new().await;
+    let socket = Path::new("/var/lib/second.sock");
+    let start = |installation: Option<&str>, pool: &str| {
+        let config = crate::share::ShareConfig {
+            pool: pool.into(),
+            installation: installation.map(str::to_owned),
+            ..config()
+        };
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let host = world.host.clone();
+        async move { run(host, config, socket, stop).await.map_err(|error| crate::error::chain(&error)) }
+    };
+    let refused = start(None, "/var/lib/pool").await.unwrap_err();
+    assert!(refused.contains("is served by another process"), "{refused}");
+    start(Some("first"), "/var/lib/own").await.unwrap();
+    start(Some("first"), "/var/lib/own").await.unwrap();
+    start(None, "/var/lib/own").await.unwrap();
+    let refused = start(Some("second"), "/var/lib/own").await.unwrap_err();
+    assert!(refused.contains("belongs to the installation `first`"), "{refused}");
 }

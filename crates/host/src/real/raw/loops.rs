@@ -58,6 +58,7 @@ struct LoopConfig {
 mod call {
     use super::{LoopConfig, LoopInfo};
     nix::ioctl_none_bad!(get_free, 0x4C82);
+    nix::ioctl_write_int_bad!(add, 0x4C80);
     nix::ioctl_write_int_bad!(remove, 0x4C81);
     nix::ioctl_none_bad!(clear_fd, 0x4C01);
     nix::ioctl_none_bad!(set_capacity, 0x4C07);
@@ -70,6 +71,14 @@ mod call {
 pub(in crate::real) fn loop_free(control: &File) -> Result<u32, Errno> {
     // SAFETY: the descriptor is open, and LOOP_CTL_GET_FREE takes no argument.
     let number = unsafe { call::get_free(control.as_raw_fd()) }?;
+    u32::try_from(number).map_err(|_| Errno::ERANGE)
+}
+
+/// Makes one more loop device and returns its number.
+pub(in crate::real) fn loop_add(control: &File) -> Result<u32, Errno> {
+    const ANY: i32 = -1;
+    // SAFETY: the descriptor is open, and LOOP_CTL_ADD takes a number, or a negative one for the next free.
+    let number = unsafe { call::add(control.as_raw_fd(), ANY) }?;
     u32::try_from(number).map_err(|_| Errno::ERANGE)
 }
 

@@ -27,8 +27,8 @@ pub(super) use extents::{Mapped, map_extents};
 pub(super) use filesystems::{freeze, thaw, xfs_size};
 pub(super) use heap::trim_heap;
 pub(super) use loops::{
-    LO_FLAGS_DIRECT_IO, LO_FLAGS_READ_ONLY, loop_clear, loop_configure, loop_free, loop_identity, loop_keep,
-    loop_remove, loop_set_capacity,
+    LO_FLAGS_DIRECT_IO, LO_FLAGS_READ_ONLY, loop_add, loop_clear, loop_configure, loop_free, loop_identity,
+    loop_keep, loop_remove, loop_set_capacity,
 };
 pub(super) use statmount::{RawMount, stat_mount};
 

@@ -7,6 +7,7 @@ use super::super::report::Severity;
 use super::{Effect, Proposal};
 use crate::id::Volume;
 use crate::local::adopt::abandoned;
+use crate::local::devices::{Taken, shows};
 use crate::local::mounts::{Owner, is_stale, owner};
 use crate::local::record::{Phase, VolumeRecord};
 use crate::shelf::found::Read;
@@ -15,7 +16,7 @@ pub fn examine(facts: &Facts) -> Vec<Proposal> {
     let mut all: Vec<_> = facts.volumes.iter().flat_map(|thing| volume(facts, thing)).collect();
     let idle = abandoned(&facts.pool, &facts.loops, &facts.mounts);
     let deleted = facts.loops.iter().filter(|device| device.deleted && device.image.starts_with(&facts.pool));
-    all.extend(deleted.map(|device| match (idle.contains(&device), shows(facts, &device.device).next()) {
+    all.extend(deleted.map(|device| match (idle.contains(&device), places(facts, &device.device).next()) {
         (true, _) => leftover(device),
         (false, place) => dying(device, place),
     }));
@@ -27,7 +28,7 @@ fn leftover(device: &LoopDevice) -> Proposal {
     let message = format!("shows the deleted image `{}` and is used by nobody", device.image.display());
     let action = format!("`losetup -d {path}`");
     Proposal::new(Severity::Warning, "DeletedImageAttached", format!("device `{path}`"), message, action)
-        .with(vec![Effect::Detach(device.device.clone())])
+        .with(vec![Effect::Detach { device: device.device.clone(), image: device.image.clone() }])
 }
 
 fn dying(device: &LoopDevice, place: Option<&Path>) -> Proposal {
@@ -42,7 +43,7 @@ fn dying(device: &LoopDevice, place: Option<&Path>) -> Proposal {
 }
 
 /// Where a device shows.
-fn shows<'a>(facts: &'a Facts, device: &'a Path) -> impl Iterator<Item = &'a Path> {
+fn places<'a>(facts: &'a Facts, device: &'a Path) -> impl Iterator<Item = &'a Path> {
     let ours = facts.mounts.iter().filter(move |mount| owner(device, mount) != Owner::Foreign);
     ours.map(|mount| mount.target.as_path())
 }
@@ -55,6 +56,7 @@ fn volume(facts: &Facts, thing: &Thing<Volume, VolumeRecord>) -> Vec<Proposal> {
     let image = thing.image();
     let devices: Vec<&Path> = facts.devices_of(&image).map(|device| device.device.as_path()).collect();
     let mut all: Vec<_> = stale(facts, thing, record, &devices);
+    all.extend(taken(facts, thing, record, &devices));
     if let [first, second, ..] = devices[..] {
         let message = format!("is attached as `{}` and as `{}`", first.display(), second.display());
         let action = format!(
@@ -69,9 +71,25 @@ fn volume(facts: &Facts, thing: &Thing<Volume, VolumeRecord>) -> Vec<Proposal> {
     all
 }
 
+/// Users of a block volume that see a device of something else.
+fn taken(
+    facts: &Facts,
+    thing: &Thing<Volume, VolumeRecord>,
+    record: &VolumeRecord,
+    devices: &[&Path],
+) -> Option<Proposal> {
+    let device = record.device.clone().filter(|device| !devices.contains(&device.as_path()))?;
+    let targets = shows(&device, &facts.mounts);
+    let found = facts.loops.iter().find(|found| found.device == device).map(|found| found.image.clone());
+    let taken = Taken { device, image: thing.image(), found, targets };
+    let place = taken.targets.first()?.display();
+    let action = format!("end the workload that has it; its driver then takes it down, or `umount {place}`");
+    Some(Proposal::new(Severity::Error, "DeviceTaken", thing.id.key(), taken.describe(), action))
+}
+
 /// A volume that no node has is in use all the same.
 fn unpublished(facts: &Facts, thing: &Thing<Volume, VolumeRecord>, device: &Path) -> Proposal {
-    let (reason, message, action) = match shows(facts, device).next() {
+    let (reason, message, action) = match places(facts, device).next() {
         Some(place) => (
             "MountedUnpublished",
             format!("is mounted at `{}`, and no node has it", place.display()),

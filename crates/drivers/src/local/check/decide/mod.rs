@@ -20,7 +20,7 @@ pub enum Effect {
     SetLabel { path: PathBuf, bytes: Vec<u8> },
     RemoveFile(PathBuf),
     RemoveDir(PathBuf),
-    Detach(PathBuf),
+    Detach { device: PathBuf, image: PathBuf },
 }
 
 /// A finding and the changes that would settle it; none where a person has to decide.

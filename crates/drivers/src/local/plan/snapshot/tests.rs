@@ -35,6 +35,7 @@ fn volume(phase: Phase, contents: Contents) -> VolumeRecord {
         parameters: BTreeMap::new(),
         mutable: Default::default(),
         filled: None,
+        device: None,
         ephemeral: false,
         source: None,
         topology: here(),

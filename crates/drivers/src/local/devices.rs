@@ -1,0 +1,119 @@
+//! Which loop device the users of each block volume have.
+//!
+//! A pod with a block volume sees the device file itself, not a mount of the image. If something clears that device
+//! while no process keeps it open (`Kernel::loop_hold`), its number is free, and the next image that gets it shows at
+//! the old target. So no image is attached as a device whose file a target shows (`Kernel::loop_attach`), a volume whose
+//! device has another image by now is neither staged nor published, and its targets can still be taken down.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bowline_host::kernel::Mount;
+
+use super::driver::Driver;
+use crate::error::{During, VolumeError, chain};
+use crate::id::VolumeId;
+
+type Result<T> = std::result::Result<T, VolumeError>;
+
+/// Devices by volume, from staging for block access to unstaging. The record keeps a copy for the next start.
+#[derive(Default)]
+pub struct Claims(Mutex<BTreeMap<VolumeId, PathBuf>>);
+
+impl Claims {
+    pub fn claim(&self, id: &VolumeId, device: &Path) {
+        self.lock().insert(id.clone(), device.to_owned());
+    }
+
+    pub fn release(&self, id: &VolumeId) {
+        self.lock().remove(id);
+    }
+
+    fn of(&self, id: &VolumeId) -> Option<PathBuf> {
+        self.lock().get(id).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device that no longer has the volume's image although targets of the volume still show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    pub device: PathBuf,
+    /// The image of the volume, which it should have.
+    pub image: PathBuf,
+    /// The image that it has now, if any.
+    pub found: Option<PathBuf>,
+    /// Where the volume's users see it.
+    pub targets: Vec<PathBuf>,
+}
+
+impl Taken {
+    /// For errors and findings.
+    pub fn describe(&self) -> String {
+        let found = match &self.found {
+            Some(found) => format!("`{}`", found.display()),
+            None => "no image".to_owned(),
+        };
+        let targets: Vec<String> =
+            self.targets.iter().map(|target| format!("`{}`", target.display())).collect();
+        format!(
+            "its users at {} see `{}`, which has {found} instead of `{}`",
+            targets.join(", "),
+            self.device.display(),
+            self.image.display()
+        )
+    }
+}
+
+/// Looks whether the volume's users have a device of something else. `attached` is the device that has its image.
+pub async fn taken(driver: &Driver, id: &VolumeId, attached: Option<&Path>) -> Result<Option<Taken>> {
+    let Some(claimed) = driver.claims.of(id).filter(|claimed| Some(claimed.as_path()) != attached) else {
+        return Ok(None);
+    };
+    let table = driver.host.kernel.mounts().await.during("read mount table")?;
+    let targets = shows(&claimed, &table);
+    if targets.is_empty() {
+        // After a reboot, or taken down by hand: no user is left.
+        driver.claims.release(id);
+        return Ok(None);
+    }
+    let loops = driver.host.kernel.loops().await.during("list loop devices")?;
+    let found = loops.into_iter().find(|found| found.device == claimed).map(|found| found.image);
+    Ok(Some(Taken { device: claimed, image: driver.pool.image(id), found, targets }))
+}
+
+/// Where the file of a device shows.
+pub fn shows(device: &Path, table: &[Mount]) -> Vec<PathBuf> {
+    let shown = table.iter().filter(|mount| mount.shows_device(device));
+    shown.map(|mount| mount.target.clone()).collect()
+}
+
+/// Claims at start the devices that block users have since before. One that shows nowhere and has another image, or
+/// none, is from before a reboot.
+pub async fn begin(driver: &Driver) {
+    if let Err(error) = recall(driver).await {
+        tracing::warn!(error = chain(&error), "which devices block volumes had before is not known");
+    }
+}
+
+async fn recall(driver: &Driver) -> Result<()> {
+    let recorded: Vec<_> =
+        driver.pool.volumes.all().into_iter().filter(|(_, r)| r.device.is_some()).collect();
+    if recorded.is_empty() {
+        return Ok(());
+    }
+    let table = driver.host.kernel.mounts().await.during("read mount table")?;
+    for (id, record) in recorded {
+        let Some(device) = &record.device else { continue };
+        let attached =
+            driver.host.kernel.loop_hold(&driver.pool.image(&id)).await.during("find loop device")?;
+        if attached.as_ref() == Some(device) || !shows(device, &table).is_empty() {
+            driver.claims.claim(&id, device);
+        }
+    }
+    Ok(())
+}
