@@ -74,7 +74,8 @@ fn port_taken() {
     let port = taken.local_addr().expect("address").port().to_string();
     let api_server = |flags: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
-        command.args(["kube-apiserver", "--memory", "--data-dir"]).arg(scratch.path()).args(flags);
+        let data = scratch.path().join("server");
+        command.args(["kube-apiserver", "--memory", "--data-dir"]).arg(data).args(flags);
         command.env("RUST_LOG", "off").output().expect("run bowline")
     };
     let output = api_server(&["--secure-port", &port]);

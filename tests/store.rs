@@ -166,3 +166,59 @@ fn a_write_under_way_when_the_server_dies() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("already exists"), "{again:?}");
     assert!(exists(&server, "before"), "what was answered is there");
 }
+
+/// C5: the database takes missing files for a new store. The second start served an empty cluster.
+#[tokio::test]
+async fn lost_files_are_refused_until_the_loss_is_accepted() {
+    for lost in ["store/objects/keyspaces/0/current", "store/objects/0.jnl", "store/objects"] {
+        let dir = scratch();
+        drop(filled(dir.path()).await);
+        let path = dir.path().join(lost);
+        let removed =
+            if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.expect("lost");
+        let missing = format!("{} is missing", lost.trim_start_matches("store/"));
+        for _ in 0..2 {
+            assert_refused(
+                &bowline(&["check"], dir.path()),
+                &[&missing, "bowline store restore", "bowline store accept-loss"],
+            );
+        }
+        let accepted = bowline(&["accept-loss"], dir.path());
+        assert!(accepted.status.success() && text(&accepted).contains(&missing), "{accepted:?}");
+        assert!(bowline(&["check"], dir.path()).status.success());
+        assert!(text(&bowline(&["accept-loss"], dir.path())).starts_with("nothing is lost: "));
+    }
+}
+
+/// Without its store a data directory would start as a new cluster, under the certificates of the old one.
+#[test]
+fn a_server_whose_store_is_gone_does_not_start() {
+    let mut server = ApiServer::ours(&[]);
+    server.kill();
+    let data = server.scratch.path().to_owned();
+    std::fs::remove_dir_all(data.join("store")).expect("lost");
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command
+            .args(["kube-apiserver", "--secure-port", "0", "--data-dir"])
+            .arg(&data)
+            .env("RUST_LOG", "off");
+        command.output().expect("run bowline")
+    };
+    assert_refused(&start(), &["store` is missing", "bowline store restore", "bowline store accept-loss"]);
+    assert!(!data.join("store").exists(), "nothing was made in its place");
+    assert!(bowline(&["accept-loss"], &data).status.success());
+    server.restart(&[]);
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused_and_not_changed() {
+    let server = ApiServer::ours(&["--memory".to_owned()]);
+    let kubeconfig = std::fs::read(&server.kubeconfig).expect("the kubeconfig");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+    command.args(["kube-apiserver", "--memory", "--secure-port", "0", "--data-dir"]);
+    let second = command.arg(server.scratch.path()).env("RUST_LOG", "off").output().expect("run bowline");
+    assert_refused(&second, &["data directory ", "is in use by another process (pid ", "stop it first"]);
+    assert_eq!(std::fs::read(&server.kubeconfig).expect("the kubeconfig"), kubeconfig);
+}

@@ -113,8 +113,10 @@ fn bowline(scratch: &Path, flags: &[String]) -> Child {
     logged(&mut command, scratch, "bowline")
 }
 
+/// The data directory as well as the place of logs; one that is open to others and has files would be refused.
 fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("bowline-api-").tempdir().expect("scratch directory")
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().prefix("bowline-api-").permissions(private).tempdir().expect("scratch directory")
 }
 
 fn logged(command: &mut Command, scratch: &Path, name: &str) -> Child {

@@ -37,6 +37,13 @@ impl Cluster {
         cluster
     }
 
+    /// Starts in a scratch directory that was prepared.
+    pub async fn start_in(scratch: tempfile::TempDir) -> Self {
+        let [port] = free_ports();
+        let started = launch(scratch.path(), port, &[]).await.expect("bowline up is ready");
+        Self { scratch, port, child: started.0, output: started.1, crashed_at_start: None }
+    }
+
     /// Starts with extra environment, and once more without it if that kills it before it is ready.
     pub async fn start_with(environment: &[(&str, &str)]) -> Self {
         let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");

@@ -1,9 +1,7 @@
 //! The certificate authority of a server: made once, kept, and used to issue everything else afresh.
 
 use std::fs;
-use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use jiff::{Span, Timestamp, tz::TimeZone};
@@ -58,7 +56,7 @@ impl Authority {
     /// The authority kept in `dir`/pki, made on first use.
     pub fn open(dir: &Path, now: Timestamp) -> Result<Self, CertError> {
         let pki = dir.join("pki");
-        fs::create_dir_all(&pki).map_err(|source| CertError::File {
+        bowline_host::real::private_dir(&pki).map_err(|source| CertError::File {
             what: "create",
             path: pki.clone(),
             source,
@@ -173,15 +171,6 @@ fn read(path: &Path) -> Result<Option<String>, CertError> {
 
 /// Replaces a file at once, readable by its owner alone from the first moment.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), CertError> {
-    let attempt = || {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let fresh = path.with_file_name(name);
-        let _ = fs::remove_file(&fresh);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    attempt().map_err(|source| CertError::File { what: "write", path: path.to_owned(), source })
+    let written = bowline_host::real::write_private(path, content);
+    written.map_err(|source| CertError::File { what: "write", path: path.to_owned(), source })
 }

@@ -46,12 +46,19 @@ pub fn write_kubeconfig(
     authority: &Authority,
     client: &Credentials,
 ) -> Result<(), CertError> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|source| CertError::File {
-            what: "create",
-            path: parent.to_owned(),
-            source,
-        })?;
+    bowline_host::real::private_parents(path).map_err(|source| CertError::File {
+        what: "create the directory of",
+        path: path.to_owned(),
+        source,
+    })?;
+    match write_private(path, kubeconfig(server, authority, client).as_bytes()) {
+        // On a full disk the one from before will do; without the server nothing could be deleted.
+        Err(CertError::File { source, .. })
+            if source.kind() == std::io::ErrorKind::StorageFull && path.exists() =>
+        {
+            tracing::warn!(path = %path.display(), "the disk is full: the kubeconfig stays as it was");
+            Ok(())
+        }
+        written => written,
     }
-    write_private(path, kubeconfig(server, authority, client).as_bytes())
 }

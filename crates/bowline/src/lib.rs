@@ -4,6 +4,7 @@ pub mod apiserver;
 pub mod cli;
 pub mod demo;
 pub mod drivers;
+pub mod installation;
 pub mod logging;
 pub mod store;
 pub mod terminal;
@@ -20,6 +21,8 @@ const STACK: usize = 16 << 20;
 
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode> {
+    // Before anything is created, and before there is a second thread: the mask belongs to the process.
+    bowline_host::real::private_by_default();
     bowline_host::real::raise_open_files().context("raise the limit of open files")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -56,6 +56,9 @@ pub trait Backend: Send {
     /// Lets go of everything, opens the place anew and reads all of it.
     fn reopen(&mut self) -> Result<Loaded, String>;
 
+    /// Something is being deleted: gives up what is kept for that, if the disk has no room.
+    fn make_room(&mut self) {}
+
     /// Nothing for a place without a disk.
     fn space(&self) -> Result<Option<Space>, String> {
         Ok(None)

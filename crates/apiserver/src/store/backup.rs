@@ -4,9 +4,8 @@
 //! it, so that a file that is cut short or changed is noticed before anything is written.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,11 +22,9 @@ use super::object::{self, Stored};
 
 const KIND: &str = "bowline-store-backup";
 const FORMAT: u32 = 1;
-/// Secrets are inside.
-const MODE: u32 = 0o600;
 /// A restored store goes on this far above the backup: versions that were given out after the backup was made are
 /// never given out again with another meaning. It is a week of 1,500 writes a second.
-const VERSION_LEAP: u64 = 1_000_000_000;
+pub(super) const VERSION_LEAP: u64 = 1_000_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -83,8 +80,8 @@ struct Foot {
 pub fn backup(dir: &Path, path: &Path) -> Result<Summary, BackupError> {
     let (_backend, loaded) = file::open(dir)?;
     let failed = |what| move |source| BackupError::File { what, path: path.display().to_string(), source };
-    let created = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path);
-    let file = created.map_err(failed("create"))?;
+    // For this user alone: secrets are inside.
+    let file = bowline_host::real::new_private_file(path).map_err(failed("create"))?;
     let written = save(&loaded, &file).and_then(|()| sync(&file, path));
     if let Err(error) = written {
         // Half a backup would only mislead.

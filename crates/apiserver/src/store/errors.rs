@@ -48,6 +48,10 @@ pub enum OpenError {
         "data directory {dir} is damaged: {why}. Nothing was changed; restore a backup with `bowline store restore`"
     )]
     Damaged { dir: String, why: String },
+    #[error(
+        "data directory {dir} has lost a part of its store: {what}. Nothing was changed: put back what is missing; or move {dir}/objects aside and bring a backup back with `bowline store restore`; or go on with what is left with `bowline store accept-loss`"
+    )]
+    Lost { dir: String, what: String },
     #[error("open {place}: {why}")]
     Broken { place: String, why: String },
     #[error("etcd at {servers}: {why}")]

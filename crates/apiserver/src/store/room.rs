@@ -6,8 +6,13 @@ use super::errors::Trouble;
 /// Objects on their way out may still grow a little beyond the quota, or nothing that has a finalizer could be
 /// deleted in a full store: one part in this many.
 const QUOTA_RESERVE: u64 = 10;
-/// Deletes go on until only one part in this many of the kept space is left.
-const DELETE_RESERVE: u64 = 8;
+/// An update may grow an object by this much on a disk that is nearly full: phases, conditions, the states of containers.
+/// Without them volumes could not be taken down, and the disk would stay full.
+const STATUS_GROWTH: u64 = 16 << 10;
+/// Down to which part of the space that is to stay free a write goes on, by what it does. The last one is the store's.
+const KEPT_BY_STATUS: u64 = 8;
+const KEPT_BY_UPDATE: u64 = 16;
+const KEPT_BY_DELETE: u64 = 32;
 
 /// The room there is while one batch is put together.
 #[derive(Debug, Clone)]
@@ -18,6 +23,8 @@ pub struct Room {
     pub space: Option<Space>,
     /// Bytes of the disk that are to stay free; 0 looks at no disk.
     pub free_min: u64,
+    /// Whether a write that helps to make room was admitted.
+    pub leaving: bool,
 }
 
 /// What a write does to the size of the store.
@@ -30,6 +37,19 @@ pub struct Growth {
     pub leaving: bool,
 }
 
+impl Growth {
+    /// Bytes that must be free on the disk before this write.
+    fn kept(self, free_min: u64) -> u64 {
+        let Self { before, after, leaving } = self;
+        match after.saturating_sub(before) {
+            _ if leaving => free_min / KEPT_BY_DELETE,
+            0 => free_min / KEPT_BY_UPDATE,
+            more if before > 0 && more <= STATUS_GROWTH => free_min / KEPT_BY_STATUS,
+            _ => free_min,
+        }
+    }
+}
+
 impl Room {
     /// Counts a write that fits; refuses one that does not.
     pub fn admit(&mut self, growth: Growth) -> Result<(), Trouble> {
@@ -39,13 +59,16 @@ impl Room {
         if self.quota > 0 && after > before && used > limit {
             return Err(self.over_quota(after - before));
         }
-        if let Some(space) = &self.space {
-            let kept = if leaving { self.free_min / DELETE_RESERVE } else { self.free_min };
+        if let Some(space) = &mut self.space {
+            let kept = growth.kept(self.free_min);
             if space.free < kept {
                 return Err(disk_full(space, kept));
             }
+            // Whatever it does to the store, the journal takes all of it first.
+            space.free = space.free.saturating_sub(after);
         }
         self.used = used;
+        self.leaving |= leaving;
         Ok(())
     }
 
@@ -59,7 +82,7 @@ impl Room {
 
 fn disk_full(space: &Space, kept: u64) -> Trouble {
     Trouble::Full(format!(
-        "the disk of the store is nearly full: {} bytes are free in {} and {kept} must stay free for this write. Make room on that disk; reads go on",
+        "the disk of the store is nearly full: {} bytes are free in {} and {kept} must stay free for this write. Delete volumes or make room on that disk; reads, deletes and updates that do not grow go on",
         space.free,
         space.dir.display()
     ))
@@ -71,12 +94,14 @@ mod tests {
 
     fn room(quota: u64, used: u64, free: u64) -> Room {
         let space = Some(Space { dir: "/data".into(), free });
-        Room { quota, used, space, free_min: 800 }
+        Room { quota, used, space, free_min: 3200, leaving: false }
     }
 
     #[test]
     fn what_fits() {
+        let create = Growth { before: 0, after: 30, leaving: false };
         let grow = Growth { before: 10, after: 30, leaving: false };
+        let grow_much = Growth { before: 10, after: 11 + STATUS_GROWTH, leaving: false };
         let shrink = Growth { before: 30, after: 10, leaving: false };
         let same = Growth { before: 30, after: 30, leaving: false };
         let leaving = Growth { before: 10, after: 30, leaving: true };
@@ -92,9 +117,19 @@ mod tests {
             ((1000, 1000, 9000), leaving, true),
             ((1000, 1081, 9000), leaving, false),
             ((1000, 5000, 9000), delete, true),
-            ((1000, 10, 800), grow, true),
-            ((1000, 10, 799), grow, false),
-            ((1000, 30, 799), shrink, false),
+            // Only creates and large growth need all of the space that is to stay free.
+            ((1000, 10, 3200), create, true),
+            ((1000, 10, 3199), create, false),
+            ((90_000, 10, 3200), grow_much, true),
+            ((90_000, 10, 3199), grow_much, false),
+            ((1000, 10, 400), grow, true),
+            ((1000, 10, 399), grow, false),
+            ((1000, 30, 200), same, true),
+            ((1000, 30, 199), same, false),
+            ((1000, 30, 200), shrink, true),
+            ((1000, 30, 199), shrink, false),
+            ((1000, 10, 100), leaving, true),
+            ((1000, 10, 99), leaving, false),
             ((1000, 30, 100), delete, true),
             ((1000, 30, 99), delete, false),
         ];
@@ -107,6 +142,14 @@ mod tests {
     }
 
     #[test]
+    fn writes_of_one_batch_share_the_disk() {
+        let mut room = room(0, 0, 3250);
+        let create = Growth { before: 0, after: 30, leaving: false };
+        let admitted = (0..5).filter(|_| room.admit(create).is_ok()).count();
+        assert_eq!(admitted, 2);
+    }
+
+    #[test]
     fn a_refusal_names_the_figures_and_the_remedy() {
         let grow = Growth { before: 0, after: 30, leaving: false };
         assert_eq!(
@@ -115,7 +158,7 @@ mod tests {
         );
         assert_eq!(
             room(1000, 0, 7).admit(grow).unwrap_err().to_string(),
-            "the disk of the store is nearly full: 7 bytes are free in /data and 800 must stay free for this write. Make room on that disk; reads go on"
+            "the disk of the store is nearly full: 7 bytes are free in /data and 3200 must stay free for this write. Delete volumes or make room on that disk; reads, deletes and updates that do not grow go on"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The one writer: compares, numbers, makes durable, publishes, answers — in this order.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,8 +19,11 @@ use crate::metadata;
 
 /// Writes that share one disk sync at most.
 const BATCH_MAX: usize = 1024;
-/// Between two tries to open a failed backend again.
-const REOPEN_PAUSE: Duration = Duration::from_millis(250);
+/// How often those are refused who come while the backend does not work.
+const REFUSE_PAUSE: Duration = Duration::from_millis(250);
+/// Between two tries to open a failed backend again: the first, and the longest after doubling.
+const REOPEN_FIRST: Duration = Duration::from_millis(250);
+const REOPEN_MAX: Duration = Duration::from_secs(8);
 
 /// A write and where its answer goes.
 pub struct Job {
@@ -78,21 +81,29 @@ impl Sequencer {
 
     /// Stays until the backend works again; who comes meanwhile is refused at once.
     fn recover(&mut self, jobs: &mut mpsc::Receiver<Job>) {
+        let (mut pause, mut next) = (REOPEN_FIRST, Instant::now());
         while let Some(failed) = self.failed.take() {
             let trouble = Trouble::NotWritten(failed.why.clone());
             while let Ok(job) = jobs.try_recv() {
                 let _ = job.reply.send(Err(trouble.clone().into()));
             }
+            if jobs.is_closed() {
+                self.failed = Some(failed);
+                return;
+            }
+            if Instant::now() < next {
+                self.failed = Some(failed);
+                std::thread::sleep(REFUSE_PAUSE);
+                continue;
+            }
             let _ = self.settle(failed);
-            if self.failed.is_some() {
-                if jobs.is_closed() {
-                    return;
-                }
-                std::thread::sleep(REOPEN_PAUSE);
-            } else {
+            if self.failed.is_none() {
                 self.shared.set_trouble(None);
                 tracing::info!("the store takes writes again");
             }
+            // Everything is read at each try, and a disk that fails is not mended within moments.
+            next = Instant::now() + pause;
+            pause = (pause * 2).min(REOPEN_MAX);
         }
     }
 
@@ -107,6 +118,9 @@ impl Sequencer {
         };
         let results: Vec<_> = writes.into_iter().map(&mut accept).collect();
         let events = draft.finish();
+        if room.is_ok_and(|room| room.leaving) {
+            self.backend.make_room();
+        }
         if events.is_empty() {
             return results;
         }
@@ -157,6 +171,7 @@ impl Sequencer {
             used: self.shared.read().bytes(),
             space: space.map_err(Trouble::NotWritten)?,
             free_min: self.options.free_min,
+            leaving: false,
         })
     }
 
@@ -203,7 +218,10 @@ impl Sequencer {
             Ok(Found::Lost) => Err(Trouble::NotWritten(failed.why)),
             Err(why) => {
                 let trouble = Trouble::Unknown(failed.why.clone());
-                tracing::error!(%why, "the store could not be opened again; reads go on, writes are refused");
+                // Said once for each reason, not at each try.
+                if self.shared.trouble().as_ref() != Some(&why) {
+                    tracing::error!(%why, "the store could not be opened again; reads go on, writes are refused");
+                }
                 self.shared.set_trouble(Some(why));
                 self.failed = Some(failed);
                 Err(trouble)

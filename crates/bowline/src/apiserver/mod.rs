@@ -14,6 +14,7 @@ use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{self, RealConfig};
 use tokio_util::sync::CancellationToken;
 
+use crate::installation::Installation;
 use crate::store::StoreArgs;
 use crate::terminal::Terminal;
 use crate::up::{bind, signal};
@@ -60,10 +61,12 @@ impl KubeApiserver {
         crate::logging::start("info");
         let plugins = Plugins::chosen(&self.enable_admission_plugins, &self.disable_admission_plugins)?;
         let host = real::host(RealConfig::new(&self.data_dir)).context("open this machine")?;
+        let mut installation = Installation::open(&self.data_dir, host.random.as_ref())?;
         let address = SocketAddr::new(self.bind_address, self.secure_port);
         let listener = bind(address, "--secure-port or --bind-address").await?;
         let dir = self.data_dir.join("store");
-        let store = self.store.open((!self.memory).then_some(dir.as_path()), &host).await?;
+        let dir = (!self.memory).then_some(dir.as_path());
+        let store = self.store.open(dir, &mut installation, &host).await?;
         let address = listener.local_addr().context("read the API server's address")?;
         let settings = self.access.settings(&self.data_dir, address, host.clock.clone())?;
         let server = server(store, &host, settings, &plugins).await?;

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bowline_apiserver::Store;
-use bowline_apiserver::store::{EtcdSettings, Expiry, Options};
+use bowline_apiserver::store::{self, EtcdSettings, Expiry, Options};
 use bowline_host::Host;
 
 use crate::apiserver::access::seconds;
+use crate::installation::Installation;
 
 const PREFIX: &str = "/registry";
 const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -83,8 +84,14 @@ impl EtcdArgs {
 }
 
 impl StoreArgs {
-    /// Opens what the flags say: etcd, memory if no directory is given, or else the directory.
-    pub async fn open(&self, dir: Option<&Path>, host: &Host) -> Result<Store> {
+    /// Opens what the flags say: etcd, memory if no directory is given, or else the directory, which is part of
+    /// the installation.
+    pub async fn open(
+        &self,
+        dir: Option<&Path>,
+        installation: &mut Installation,
+        host: &Host,
+    ) -> Result<Store> {
         let expiry = Expiry { ttl: self.event_ttl, clock: host.clock.clone() };
         let expiry = (!self.event_ttl.is_zero()).then_some(expiry);
         let options = Options { quota: self.quota_backend_bytes, expiry, ..Options::default() };
@@ -93,7 +100,17 @@ impl StoreArgs {
         }
         let store = match dir.map(Path::to_owned) {
             None => Store::memory_on(options),
-            Some(dir) => tokio::task::spawn_blocking(move || Store::open_file_on(&dir, options)).await??,
+            Some(dir) => {
+                if installation.holds_store() && !store::is_marked(&dir) {
+                    bail!(
+                        "the store in `{}` is missing, although this data directory had one: put it back, or bring a backup back with `bowline store restore`, or begin with an empty one with `bowline store accept-loss`",
+                        dir.display()
+                    );
+                }
+                let store = tokio::task::spawn_blocking(move || Store::open_file_on(&dir, options)).await??;
+                installation.note_store()?;
+                store
+            }
         };
         store.expire_in_background();
         Ok(store)

@@ -12,6 +12,7 @@ use bowline_apiserver::store::{self, Report};
 use clap::Subcommand;
 use serde_json::json;
 
+use crate::installation::Installation;
 use crate::terminal::Terminal;
 pub use args::{EtcdArgs, StoreArgs};
 
@@ -31,6 +32,8 @@ pub enum StoreCommand {
     Backup(Backup),
     /// Bring a backup back into a data directory that has no store
     Restore(Backup),
+    /// Go on with what is left of a store that has lost files. What is lost stays lost; take a copy before
+    AcceptLoss(Place),
 }
 
 #[derive(clap::Args)]
@@ -71,6 +74,7 @@ impl StoreCommand {
             Self::Compact(place) => compact(place).await,
             Self::Backup(backup) => save(backup).await,
             Self::Restore(backup) => restore(backup).await,
+            Self::AcceptLoss(place) => accept_loss(place).await,
         }
     }
 }
@@ -189,5 +193,22 @@ async fn restore(backup: Backup) -> Result<ExitCode> {
         dir.display()
     );
     place.print(text, &serde_json::to_value(&restored).context("write JSON")?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn accept_loss(place: Place) -> Result<ExitCode> {
+    place.refuse_etcd("etcdutl snapshot restore")?;
+    let dir = place.store();
+    if !dir.exists() && !Installation::is_at(&place.data_dir) {
+        bail!("`{}` is no data directory: name it with --data-dir", place.data_dir.display());
+    }
+    let loss = blocking(move || store::accept_loss(&dir)).await?;
+    let left = format!("{} objects at resourceVersion {}", loss.objects, loss.resource_version);
+    let text = if loss.lost.is_empty() {
+        format!("nothing is lost: {left}")
+    } else {
+        format!("accepted: {}; {left} are left", loss.lost.join("; "))
+    };
+    place.print(text, &serde_json::to_value(&loss).context("write JSON")?)?;
     Ok(ExitCode::SUCCESS)
 }

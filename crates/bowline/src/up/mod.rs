@@ -3,7 +3,6 @@
 mod bootstrap;
 mod config;
 mod drivers;
-mod installation;
 mod link;
 mod orphans;
 mod preflight;

@@ -9,14 +9,15 @@ use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
+use bowline_roles::kubelet::Owned;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
-use super::installation::Installation;
 use super::link::Link;
 use super::{Config, bootstrap, orphans, preflight};
 use crate::apiserver::{self, Serving};
+use crate::installation::Installation;
 
 /// How long containers and unmounts may take after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -32,7 +33,8 @@ pub struct Running {
     server_stop: CancellationToken,
     /// Volumes without an owner, until they are dealt with.
     orphans: Mutex<Vec<orphans::Orphan>>,
-    /// Kept to the end: nobody else may use the directories meanwhile.
+    _kubelet_dir: Owned,
+    /// Dropped last: the data directory is ours until everything in it is closed.
     _installation: Installation,
 }
 
@@ -50,11 +52,12 @@ impl Running {
         doors.shim.clone_from(&config.shim);
         let host = real::host(doors).context("open this machine")?;
         preflight::check(&host)?;
+        let mut installation = Installation::open(&config.data_dir, host.random.as_ref())?;
         let listener = preflight::bind(config.listen, "--listen").await?;
-        let installation = Installation::take(&host, &config).await?;
+        let kubelet_dir = Owned::take(&host, &config.kubelet_dir, installation.id()).await?;
 
         let address = listener.local_addr().context("read the API server's address")?;
-        let store = config.keeping.open(Some(&config.store()), &host).await?;
+        let store = config.keeping.open(Some(&config.store()), &mut installation, &host).await?;
         let settings = apiserver::access::defaults(&config.data_dir, address)?;
         let server = apiserver::server(store, &host, settings, &Plugins::default()).await?;
         let link = Link::make(&host)?;
@@ -95,6 +98,7 @@ impl Running {
             server: serving.ended,
             server_stop,
             orphans: Mutex::new(orphans),
+            _kubelet_dir: kubelet_dir,
             _installation: installation,
         })
     }

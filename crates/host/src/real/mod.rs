@@ -36,8 +36,10 @@ mod mountinfo;
 mod mounts;
 mod net;
 mod owned;
+mod private;
 mod probe;
 mod process;
+mod process_lock;
 mod random;
 mod raw;
 mod record;
@@ -58,7 +60,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use machine::{give_memory_back, hostname, is_root, raise_open_files};
-pub use space::{allocated_bytes, data_end, free_bytes};
+pub use private::{
+    new_private_file, private_by_default, private_dir, private_file, private_log, private_parents, tighten,
+    write_private,
+};
+pub use process_lock::{ProcessLock, Taken, lock_for_process};
+pub use space::{allocated_bytes, data_end, free_bytes, preallocate};
 
 use crate::Host;
 use crate::failpoint::{ENVIRONMENT, Failpoints, Plan};

@@ -1,9 +1,11 @@
 //! How much room there is and how much is taken, for callers that may block.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::extents::next_data;
 
@@ -37,4 +39,11 @@ pub fn data_end(file: &File) -> io::Result<u64> {
         (position, end) = (stretch_end, stretch_end);
     }
     Ok(end)
+}
+
+/// Allocates blocks for a stretch of an existing file, inside it or behind its end, which stays where it is: writing
+/// there later cannot fail for want of room. What is already there is left as it is.
+pub fn preallocate(path: &Path, offset: u64, length: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    Ok(fallocate(&file, FallocateFlags::KEEP_SIZE, offset, length)?)
 }

@@ -1,13 +1,11 @@
 //! The file of the log, put aside when it is full.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_host::Clock;
+use bowline_host::{Clock, real};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
@@ -34,10 +32,8 @@ impl LogFile {
             let out = Box::new(BufWriter::new(io::stdout()));
             return Ok(Self { settings, clock, out, size: 0, limit: u64::MAX });
         }
-        if let Some(folder) = settings.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)?;
-        }
-        let file = append(&settings.path)?;
+        real::private_parents(&settings.path)?;
+        let file = real::private_log(&settings.path)?;
         let size = file.metadata()?.len();
         Ok(Self { settings, clock, out: Box::new(BufWriter::new(file)), size, limit })
     }
@@ -65,7 +61,7 @@ impl LogFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             renamed => renamed?,
         }
-        self.out = Box::new(BufWriter::new(append(path)?));
+        self.out = Box::new(BufWriter::new(real::private_log(path)?));
         self.size = 0;
         // The new file is there; old ones that stay are no reason to lose a line.
         if let Err(error) = self.remove_old() {
@@ -97,10 +93,6 @@ impl LogFile {
         }
         Ok(())
     }
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 /// Where a file goes: `audit.log` becomes `audit-2026-01-02T03-04-05.678.log`.

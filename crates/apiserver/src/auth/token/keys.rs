@@ -146,7 +146,7 @@ impl SigningKey {
         if !path.exists() {
             let key = rcgen::KeyPair::generate()?;
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)
+                bowline_host::real::private_dir(folder)
                     .map_err(|source| KeyError::Read { path: folder.into(), source })?;
             }
             write_private(&path, key.serialize_pem().as_bytes())?;

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::backend::Record;
+use super::super::options::expires;
+
 /// Tags of the entries; a batch is a start, as many items as it says, and an end with their checksum.
 const START: u8 = 1;
 const ITEM: u8 = 2;
@@ -23,6 +26,17 @@ const TRAILER: [u8; 4] = [b'F', b'J', b'L', 3];
 const START_LENGTH: usize = 4 + 8;
 const ITEM_HEAD: usize = 1 + 1 + 8 + 2 + 4 + 4;
 const CLEAR_LENGTH: usize = 8;
+
+/// A batch without its objects: start, the entry of the version, end.
+pub const BATCH_LENGTH_MAX: usize = 128;
+
+/// The most that an object takes of a batch: its own entry, and one for its time of expiry.
+pub fn length(key: usize, record: &Record) -> usize {
+    let json = record.json.as_ref().map_or(0, |json| json.len());
+    let entry = 1 + ITEM_HEAD + key + 8;
+    let expiry = if expires(&record.resource) { entry } else { 0 };
+    entry + json + expiry
+}
 
 /// What stands behind the last whole batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,8 +76,13 @@ pub fn mend(database: &Path) -> Result<(), String> {
     }
 }
 
+/// Where the database keeps the journal of a number.
+pub fn path(database: &Path, number: u64) -> PathBuf {
+    database.join(format!("{number}.jnl"))
+}
+
 /// In the order in which they were written.
-fn journals(database: &Path) -> Result<Vec<(u64, PathBuf)>, String> {
+pub fn journals(database: &Path) -> Result<Vec<(u64, PathBuf)>, String> {
     let failed = |error: std::io::Error| format!("list {}: {error}", database.display());
     let entries = match std::fs::read_dir(database) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

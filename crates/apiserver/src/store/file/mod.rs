@@ -2,13 +2,18 @@
 
 mod directory;
 mod journal;
+mod loss;
+mod mark;
 mod rebuild;
+mod reserve;
+mod spare;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bowline_api::ObjectKey;
+use bowline_host::real::ProcessLock;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use jiff::Timestamp;
@@ -17,7 +22,12 @@ use super::backend::{AppendError, Backend, Loaded, Record, Space};
 use super::errors::OpenError;
 use super::object::Stored;
 use super::options::expires;
-use directory::Lock;
+use mark::{Mark, MarkFile};
+use reserve::Reserve;
+use spare::Spare;
+
+pub use loss::{Loss, accept_loss};
+pub use mark::exists as is_marked;
 pub use rebuild::{place, rebuild};
 
 /// Objects live under `resource NUL namespace NUL name`; no resource is empty, so this sorts before all.
@@ -36,8 +46,11 @@ pub struct FileBackend {
     dir: PathBuf,
     /// Absent only while it is opened again, or after that failed.
     files: Option<Files>,
+    mark: MarkFile,
+    reserve: Reserve,
+    spare: Spare,
     /// Dropped last, when the database is closed.
-    _lock: Lock,
+    _lock: ProcessLock,
 }
 
 /// An open database.
@@ -48,30 +61,49 @@ struct Files {
     expiries: Keyspace,
 }
 
-/// Opens or creates the store of a directory and reads all of it.
+/// Opens or creates the store of a directory and reads all of it. What is older than its mark is refused.
 pub fn open(dir: &Path) -> Result<(FileBackend, Loaded), OpenError> {
     let lock = directory::claim(dir)?;
     let broken = |why: String| OpenError::Broken { place: directory::place(dir), why };
     rebuild::finish_interrupted(dir).map_err(broken)?;
+    let lost = |what: String| OpenError::Lost { dir: dir.display().to_string(), what };
+    let (mut mark, known) = MarkFile::open(dir).map_err(broken)?;
+    let known = known.readable().map_err(lost)?;
+    let database = dir.join(DATABASE);
+    if let Some(known) = &known {
+        loss::refuse_missing(known, &database).map_err(lost)?;
+    }
     let damaged = |why: String| OpenError::Damaged { dir: dir.display().to_string(), why };
-    journal::mend(&dir.join(DATABASE)).map_err(damaged)?;
-    let files = Files::open(&dir.join(DATABASE)).map_err(broken)?;
+    journal::mend(&database).map_err(damaged)?;
+    let files = Files::open(&database).map_err(|error| match &known {
+        // There was a store, and nothing but its own content keeps it from being opened.
+        Some(_) if is_damage(&error) => damaged(format!("its database cannot be opened: {error}")),
+        _ => broken(error.to_string()),
+    })?;
     let loaded = files.load().map_err(damaged)?;
-    Ok((FileBackend { dir: dir.to_owned(), files: Some(files), _lock: lock }, loaded))
+    if let Some(known) = &known {
+        loss::refuse_older(known, &loaded).map_err(lost)?;
+    }
+    if let Err(error) = mark.set(Mark::of(&database, loaded.version).map_err(broken)?) {
+        // A disk without room must not keep the server from starting: it is where volumes are deleted.
+        tracing::warn!(%error, "the mark of the store could not be written; it promises what it did before");
+    }
+    let (reserve, spare) = (Reserve::new(&database), Spare::open(dir));
+    let backend = FileBackend { dir: dir.to_owned(), files: Some(files), mark, reserve, spare, _lock: lock };
+    Ok((backend, loaded))
 }
 
 impl Files {
-    fn open(path: &Path) -> Result<Self, String> {
+    fn open(path: &Path) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
             .worker_threads(WORKERS)
             .manual_journal_persist(true)
-            .open()
-            .map_err(|error| error.to_string())?;
+            .open()?;
         let keyspace = |name: &str| {
             let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-            database.keyspace(name, options).map_err(|error| error.to_string())
+            database.keyspace(name, options)
         };
         let (objects, expiries) = (keyspace("objects")?, keyspace("expiries")?);
         Ok(Self { database, objects, expiries })
@@ -106,11 +138,13 @@ impl Files {
         Ok(loaded)
     }
 
-    fn append(&self, batch: &[Record], version: u64) -> fjall::Result<()> {
+    /// Returns how many bytes of the journal that took.
+    fn append(&self, batch: &[Record], version: u64) -> fjall::Result<u64> {
         // One entry per key: a batch has one sequence number, so of two writes to a key (an object deleted
         // and created again) the database could not tell which came last.
         let last: BTreeMap<Vec<u8>, &Record> =
             batch.iter().map(|record| (key(&record.resource, &record.key), record)).collect();
+        let taken = last.iter().map(|(key, record)| journal::length(key.len(), record)).sum::<usize>();
         let mut writes = self.database.batch().durability(Some(PersistMode::SyncData));
         for (key, record) in last {
             match record.expires {
@@ -131,7 +165,8 @@ impl Files {
             }
         }
         writes.insert(&self.objects, VERSION_KEY, version.to_be_bytes());
-        writes.commit()
+        writes.commit()?;
+        Ok((taken + journal::BATCH_LENGTH_MAX) as u64)
     }
 }
 
@@ -156,32 +191,56 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     full || error.source().is_some_and(is_full)
 }
 
+/// Whether it is the content of files that keeps a database from being opened, not the machine under it.
+fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
+    match (error.downcast_ref::<std::io::Error>(), error.source()) {
+        (Some(io), _) => matches!(io.kind(), NotFound | AlreadyExists | InvalidData | UnexpectedEof),
+        (None, Some(source)) => is_damage(source),
+        (None, None) => true,
+    }
+}
+
 impl Backend for FileBackend {
     fn append(&mut self, batch: &[Record], version: u64) -> Result<(), AppendError> {
         let Some(files) = &self.files else {
             return Err(AppendError { why: "the store is not open".into(), full: false });
         };
-        files.append(batch, version).map_err(|error| AppendError {
+        let taken = files.append(batch, version).map_err(|error| AppendError {
             why: format!("write to {}: {error}", self.dir.display()),
             full: is_full(&error),
-        })
+        })?;
+        let database = self.dir.join(DATABASE);
+        self.mark.reached(version, &database);
+        let free = spare::free(&self.dir);
+        self.reserve.wrote(taken, &database, free);
+        self.spare.refill(free);
+        Ok(())
     }
 
     fn reopen(&mut self) -> Result<Loaded, String> {
         // Closed first: the database has a lock and threads of its own.
         self.files = None;
         let path = self.dir.join(DATABASE);
+        // Opened now, a database whose files are gone would begin with nothing.
+        loss::refuse_missing(self.mark.known(), &path)?;
         journal::mend(&path)?;
-        let files = Files::open(&path)?;
+        let files = Files::open(&path).map_err(|error| error.to_string())?;
+        // At once: opening gave the blocks behind the end of the journal back.
+        self.reserve = Reserve::new(&path);
         let loaded = files.load()?;
         self.files = Some(files);
         Ok(loaded)
+    }
+
+    fn make_room(&mut self) {
+        self.spare.give(spare::free(&self.dir));
     }
 
     fn space(&self) -> Result<Option<Space>, String> {
         let free = bowline_host::real::free_bytes(&self.dir);
         let free =
             free.map_err(|error| format!("ask for the free space of {}: {error}", self.dir.display()))?;
-        Ok(Some(Space { dir: self.dir.clone(), free }))
+        Ok(Some(Space { dir: self.dir.clone(), free: free + self.reserve.left() }))
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::errors::OpenError;
+use super::mark::{Mark, MarkFile};
 use super::{DATABASE, FileBackend, Files, Loaded, Record, Stored, open};
 
 /// Being written; worthless until it is renamed.
@@ -68,9 +69,11 @@ pub fn rebuild(dir: &Path) -> Result<(u64, u64), OpenError> {
     let why = |why: String| OpenError::Broken { place: super::directory::place(dir), why };
     let taken = || bowline_host::real::allocated_bytes(dir).map_err(|error| why(error.to_string()));
     let before = taken()?;
-    let FileBackend { files, _lock, .. } = backend;
+    let FileBackend { files, mut mark, _lock, .. } = backend;
     drop(files);
     fill(&dir.join(UNFINISHED), &loaded).map_err(why)?;
+    // Before the new database is in place, because its journals are counted from the beginning.
+    mark.forget_journal().map_err(why)?;
     for (from, to) in [(UNFINISHED, READY), (DATABASE, OLD), (READY, DATABASE)] {
         rename(dir, from, to).map_err(why)?;
     }
@@ -89,12 +92,16 @@ pub fn place(dir: &Path, loaded: &Loaded) -> Result<(), OpenError> {
     }
     remove(dir, UNFINISHED).map_err(why)?;
     fill(&dir.join(UNFINISHED), loaded).map_err(why)?;
+    // Before the database is in place: a crash in between leaves a directory that asks for the restore again.
+    MarkFile::clear(dir).map_err(why)?;
+    let (mut mark, _) = MarkFile::open(dir).map_err(why)?;
+    mark.set(Mark { version: loaded.version, ..Mark::default() }).map_err(why)?;
     rename(dir, UNFINISHED, DATABASE).map_err(why)
 }
 
 /// A new database with this content, closed again.
 fn fill(path: &Path, loaded: &Loaded) -> Result<(), String> {
-    let files = Files::open(path)?;
+    let files = Files::open(path).map_err(|error| error.to_string())?;
     let expiries: BTreeMap<_, _> =
         loaded.expiries.iter().map(|(resource, key, at)| ((resource, key), *at)).collect();
     let record = |(resource, object): &(Arc<str>, Arc<Stored>)| Record {

@@ -77,7 +77,7 @@ async fn a_disk_that_is_nearly_full_gets_no_writes_but_deletes() {
     let text = trouble.to_string();
     assert!(matches!(trouble, Trouble::Full(_)), "{trouble:?}");
     assert!(text.contains("33554432 must stay free"), "{text}");
-    assert!(!written.is_empty() && disk.free() > FREE_MIN / 2, "refused before the disk is full");
+    assert!(!written.is_empty() && disk.free() > FREE_MIN / 4, "refused before the disk is full");
     assert_eq!(names(&store).len(), written.len() + 1, "reads go on");
 
     let (name, version) = &written[0];
@@ -103,11 +103,17 @@ async fn a_disk_that_is_full_loses_nothing_and_is_written_again_when_there_is_ro
         assert!(matches!(trouble, Trouble::Full(_) | Trouble::NotWritten(_)), "{trouble:?}");
         expected.extend(written.into_iter().map(|(name, _)| name));
         expected.sort();
-        // Again and again: nobody waits for ever, nothing shows up.
+        // Again and again: nobody waits for ever, nothing that was refused shows up.
         for _ in 0..3 {
-            let refused = store.write(put("refused", &"x".repeat(500_000), Expect::Absent)).await;
-            assert!(matches!(refused, Err(WriteError::Unavailable(_))), "{refused:?}");
+            // The journal may have blocks left for one of them; then it counts.
+            let name = format!("more{}", expected.len());
+            match store.write(put(&name, &"x".repeat(500_000), Expect::Absent)).await {
+                Ok(_) => expected.push(name),
+                Err(WriteError::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
         }
+        expected.sort();
         assert_eq!(names(&store), expected, "reads go on");
         disk.make_room();
         let mut tries = 0;
@@ -124,4 +130,41 @@ async fn a_disk_that_is_full_loses_nothing_and_is_written_again_when_there_is_ro
     let store = Store::open_file_on(&disk.store(), options).unwrap();
     assert_eq!((listed(&store, None), store.version()), (before, version));
     assert_eq!(names(&store), expected);
+}
+
+/// What takes volumes down goes on when others have taken every byte: the journal has blocks of its own.
+#[tokio::test]
+async fn deletes_and_small_updates_need_no_byte_of_the_disk() {
+    let disk = Disk::new(160);
+    let store = Store::open_file_on(&disk.store(), Options::default()).unwrap();
+    let mut objects = Vec::new();
+    for n in 0..200 {
+        objects
+            .push(store.write(put(&format!("o{n:03}"), &"x".repeat(5_000), Expect::Absent)).await.unwrap());
+    }
+    disk.fill(0);
+    assert_eq!(disk.free(), 0);
+    let kept = std::fs::metadata(disk.store().join("spare")).unwrap().len();
+    let refused = store.write(put("new", "1", Expect::Absent)).await;
+    assert!(matches!(refused, Err(WriteError::Unavailable(Trouble::Full(_)))), "{refused:?}");
+    for object in objects {
+        let name = &object.key.name;
+        // A status, a lease, the end.
+        let grown =
+            store.write(put(name, &"y".repeat(6_000), Expect::Version(object.version))).await.unwrap();
+        let same = store.write(put(name, &"z".repeat(6_000), Expect::Version(grown.version))).await.unwrap();
+        store.write(delete(name, same.version)).await.unwrap();
+    }
+    assert_eq!(names(&store), [""; 0]);
+    assert!(disk.free() >= 1 << 20, "others have room to end what is deleted: {}", disk.free());
+    let left = std::fs::metadata(disk.store().join("spare")).unwrap().len();
+    assert!(left < kept && left > 0, "{left} of {kept}");
+    let version = store.version();
+    drop(store);
+    let store = Store::open_file_on(&disk.store(), Options::default()).unwrap();
+    assert_eq!((store.version(), names(&store).len()), (version, 0));
+    disk.make_room();
+    create(&store, "after").await;
+    let again = std::fs::metadata(disk.store().join("spare")).unwrap().len();
+    assert_eq!(again, kept, "kept again when there is room");
 }

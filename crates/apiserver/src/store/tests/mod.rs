@@ -6,6 +6,7 @@ mod etcd;
 mod expiry;
 mod files;
 mod full;
+mod losses;
 mod sequencing;
 mod servers;
 mod suite;

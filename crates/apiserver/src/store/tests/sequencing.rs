@@ -116,6 +116,33 @@ async fn a_write_whose_outcome_is_unknown_shows_up_when_it_is_found() {
     create(&store, "b").await;
 }
 
+/// Fails at every call and says when it was opened again.
+struct Broken(mpsc::Sender<std::time::Instant>);
+
+impl Backend for Broken {
+    fn append(&mut self, _batch: &[Record], _version: u64) -> Result<(), AppendError> {
+        Err(failure())
+    }
+
+    fn reopen(&mut self) -> Result<Loaded, String> {
+        let _ = self.0.send(std::time::Instant::now());
+        Err("read-only".into())
+    }
+}
+
+#[tokio::test]
+async fn a_broken_disk_is_tried_less_and_less_often_and_callers_do_not_wait_for_it() {
+    let (tried, tries) = mpsc::channel();
+    let store = Store::on_thread(Box::new(Broken(tried)), Loaded::default(), Options::default()).unwrap();
+    assert!(store.write(put("a", "1", Expect::Absent)).await.is_err());
+    let at: Vec<_> = (0..5).map(|_| tries.recv().unwrap()).collect();
+    assert!(at[4] - at[3] >= std::time::Duration::from_millis(900), "{at:?}");
+    assert_eq!(store.trouble().as_deref(), Some("read-only"));
+    // The next try is two seconds away.
+    assert!(store.write(put("a", "1", Expect::Absent)).await.is_err());
+    assert!(tries.try_recv().is_err(), "the answer did not wait for a try");
+}
+
 #[tokio::test]
 async fn a_disk_that_lost_what_was_acknowledged_gets_no_more_writes() {
     let (store, control) = slow();

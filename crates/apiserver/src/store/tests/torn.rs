@@ -14,6 +14,8 @@ struct History {
     journal: Vec<u8>,
     /// How long the journal was before the last batch.
     last_batch: usize,
+    /// The mark before the last batch: a batch that is torn was never acknowledged.
+    mark: Vec<u8>,
     states: BTreeMap<u64, Vec<(String, u64)>>,
 }
 
@@ -37,9 +39,10 @@ async fn history() -> History {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open_file(dir.path()).unwrap();
     let mut states = BTreeMap::from([(store.version(), Vec::new())]);
-    let mut last_batch = 0;
+    let (mut last_batch, mut mark) = (0, Vec::new());
     for n in 0..WRITES {
         last_batch = content(dir.path()).len();
+        mark = std::fs::read(dir.path().join("mark")).unwrap();
         let (name, current) = (format!("o{}", n % 7), format!("{n}:{}", "y".repeat(9_000)));
         let found = store.get(&kind(), &key(&name));
         let expect = found.as_ref().map_or(Expect::Absent, |object| Expect::Version(object.version));
@@ -53,7 +56,7 @@ async fn history() -> History {
     drop(store);
     let journal = content(dir.path());
     assert!(journal.len() - last_batch > 9_000, "the last batch is a large one");
-    History { dir, journal, last_batch, states }
+    History { dir, journal, last_batch, mark, states }
 }
 
 impl History {
@@ -68,6 +71,7 @@ impl History {
         assert!(status.unwrap().success());
         let path = journal_of(copy.path());
         std::fs::write(&path, journal).unwrap();
+        std::fs::write(copy.path().join("mark"), &self.mark).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(length as u64).unwrap();
         copy
     }
@@ -124,4 +128,14 @@ async fn damage_before_the_last_write_is_an_error_and_nothing_is_cut_off() {
         assert_eq!(content(copy.path()), damaged, "nothing was changed");
         assert!(check_directory(copy.path()).is_err());
     }
+}
+
+#[tokio::test]
+async fn a_last_write_that_was_acknowledged_is_not_dropped_without_a_word() {
+    let history = history().await;
+    let copy = history.with(&history.journal[..history.journal.len() - 1], history.journal.len());
+    std::fs::copy(history.dir.path().join("mark"), copy.path().join("mark")).unwrap();
+    let error = Store::open_file(copy.path()).err().unwrap().to_string();
+    let acknowledged = history.states.keys().next_back().unwrap();
+    assert!(error.contains(&format!("although {acknowledged} was acknowledged")), "{error}");
 }

@@ -1,0 +1,74 @@
+//! A file of nothing but blocks, given up in steps so that what is being deleted can end.
+//!
+//! The store writes into blocks of its own (see [`super::reserve`]), but deleting a volume also takes a few small files of
+//! others: how a container ended, that an image is going. On a disk without a free byte those would fail, and what fills
+//! the disk would stay. Room is given only for writes that delete, and step by step, because what fills the disk may
+//! still be running and take the first one.
+
+use std::path::{Path, PathBuf};
+
+use bowline_host::real;
+
+const NAME: &str = "spare";
+const SIZE: u64 = 4 << 20;
+const STEP: u64 = 1 << 20;
+/// The file is made whole again when this much is free.
+const PLENTY: u64 = 64 << 20;
+
+pub struct Spare {
+    path: PathBuf,
+    size: u64,
+}
+
+impl Spare {
+    /// The file as it was left, or a new one if there is plenty of room.
+    pub fn open(dir: &Path) -> Self {
+        let path = dir.join(NAME);
+        let size = std::fs::metadata(&path).map_or(0, |found| found.len());
+        let mut spare = Self { path, size };
+        spare.refill(free(dir));
+        spare
+    }
+
+    /// Allocates what was given up, once the disk has it.
+    pub fn refill(&mut self, free: u64) {
+        if self.size >= SIZE || free < PLENTY {
+            return;
+        }
+        let fill = || {
+            let file = real::private_file(&self.path)?;
+            file.set_len(SIZE)?;
+            real::preallocate(&self.path, 0, SIZE)
+        };
+        // Without it a disk may stay full, but nothing is wrong yet.
+        match fill() {
+            Ok(()) => self.size = SIZE,
+            Err(error) => tracing::debug!(%error, "no spare room can be kept on the disk of the store"),
+        }
+    }
+
+    /// Gives a step up if the disk has less than that.
+    pub fn give(&mut self, free: u64) {
+        if free >= STEP || self.size == 0 {
+            return;
+        }
+        let size = self.size.saturating_sub(STEP);
+        let cut = real::private_file(&self.path).and_then(|file| {
+            file.set_len(size)?;
+            // Some filesystems hand freed blocks out only then.
+            file.sync_all()
+        });
+        match cut {
+            Ok(()) => {
+                self.size = size;
+                tracing::warn!(left = size, "the disk is full: gave up spare room so that deletions can end");
+            }
+            Err(error) => tracing::warn!(%error, "spare room on the disk of the store could not be given up"),
+        }
+    }
+}
+
+/// Unknown is taken for nothing.
+pub fn free(dir: &Path) -> u64 {
+    real::free_bytes(dir).unwrap_or(0)
+}

@@ -1,0 +1,210 @@
+//! Files of a store that are gone or older than they were: nothing is served as if it were all.
+
+use std::path::PathBuf;
+
+use super::*;
+
+/// A store that has tables, two keyspaces with content and a journal.
+async fn filled(dir: &Path) -> (Vec<(String, u64)>, u64) {
+    let store = Store::open_file(dir).unwrap();
+    let large = "x".repeat(1 << 20);
+    let mut version = store.write(put("large", &large, Expect::Absent)).await.unwrap().version;
+    // More than a memtable holds, so that the database moves a part of it to tables.
+    for _ in 0..10 {
+        version = store.write(put("large", &large, Expect::Version(version))).await.unwrap().version;
+    }
+    until("tables are written", || files_of(dir).iter().any(|path| path.contains("keyspaces/1/tables/")))
+        .await;
+    create(&store, "last").await;
+    (listed(&store, None), store.version())
+}
+
+/// Everything in the directory but the locks, as paths below it.
+fn files_of(dir: &Path) -> Vec<String> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+    let mut found = Vec::new();
+    walk(dir, &mut found);
+    let below = found.iter().map(|path| path.strip_prefix(dir).unwrap().display().to_string());
+    below.filter(|path| !path.ends_with("lock")).collect()
+}
+
+fn copy(from: &Path) -> tempfile::TempDir {
+    let to = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new("cp");
+    command.args(["--recursive", "--sparse=always"]).arg(format!("{}/.", from.display())).arg(to.path());
+    assert!(command.status().unwrap().success());
+    to
+}
+
+fn refusal(dir: &Path) -> String {
+    match Store::open_file(dir) {
+        Ok(store) => panic!("opened at version {} with {:?}", store.version(), names(&store)),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn without_any_one_of_its_files_a_store_is_refused_or_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = filled(dir.path()).await;
+    let files = files_of(dir.path());
+    assert!(files.len() > 8, "{files:?}");
+    for file in &files {
+        let copy = copy(dir.path());
+        std::fs::remove_file(copy.path().join(file)).unwrap();
+        // Twice, because the first try could have made up for what is missing.
+        for attempt in 1..=2 {
+            match Store::open_file(copy.path()) {
+                Ok(store) => {
+                    assert_eq!((listed(&store, None), store.version()), whole, "without {file}, {attempt}");
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains("bowline store restore"), "without {file}, {attempt}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn lost_files_are_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path()).await;
+    for (lost, missing) in [
+        ("objects/keyspaces/0/current", "objects/keyspaces/0/current is missing"),
+        ("objects/keyspaces/1/current", "objects/keyspaces/1/current is missing"),
+        ("objects/keyspaces/2", "objects/keyspaces/2/current is missing"),
+        ("objects/0.jnl", "objects/0.jnl is missing"),
+        ("objects/version", "objects/version is missing"),
+        ("objects", "objects is missing"),
+    ] {
+        let copy = copy(dir.path());
+        let path = copy.path().join(lost);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap()
+        } else {
+            std::fs::remove_file(path).unwrap()
+        }
+        let before = files_of(copy.path());
+        for _ in 0..2 {
+            let text = refusal(copy.path());
+            assert!(text.contains(missing), "{lost}: {text}");
+            assert!(text.contains("bowline store restore") && text.contains("accept-loss"), "{text}");
+            assert!(check_directory(copy.path()).unwrap_err().to_string().contains(missing));
+        }
+        assert_eq!(files_of(copy.path()), before, "nothing was changed");
+    }
+}
+
+#[tokio::test]
+async fn an_older_copy_of_the_files_is_refused_until_the_loss_is_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_file(dir.path()).unwrap();
+    create(&store, "old").await;
+    drop(store);
+    let older = copy(dir.path());
+    let newest = {
+        let store = Store::open_file(dir.path()).unwrap();
+        create(&store, "new").await.version
+    };
+    std::fs::remove_dir_all(dir.path().join("objects")).unwrap();
+    std::fs::rename(older.path().join("objects"), dir.path().join("objects")).unwrap();
+    let text = refusal(dir.path());
+    assert!(text.contains(&format!("at resourceVersion 2, although {newest} was acknowledged")), "{text}");
+    assert_eq!(refusal(dir.path()), text);
+
+    let loss = accept_loss(dir.path()).unwrap();
+    assert_eq!((loss.objects, loss.lost.len()), (1, 1), "{loss:?}");
+    let store = Store::open_file(dir.path()).unwrap();
+    assert_eq!(names(&store), ["old"]);
+    assert!(store.version() > newest + 1_000_000, "no version comes back with another meaning");
+    drop(store);
+    assert_eq!(accept_loss(dir.path()).unwrap().lost, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_left_without_its_files_is_an_empty_store_once_accepted() {
+    for lost in ["objects", "objects/0.jnl", "objects/keyspaces/0/current"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_file(dir.path()).unwrap();
+        let newest = create(&store, "a").await.version;
+        drop(store);
+        let path = dir.path().join(lost);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap()
+        } else {
+            std::fs::remove_file(path).unwrap()
+        }
+        refusal(dir.path());
+        let loss = accept_loss(dir.path()).unwrap();
+        assert!(!loss.lost.is_empty() && loss.resource_version > newest, "{loss:?}");
+        let store = Store::open_file(dir.path()).unwrap();
+        assert!(create(&store, "b").await.version > loss.resource_version);
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_a_mark_is_taken_over_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = filled(dir.path()).await;
+    std::fs::remove_file(dir.path().join("mark")).unwrap();
+    let store = Store::open_file(dir.path()).unwrap();
+    assert_eq!((listed(&store, None), store.version()), whole);
+    drop(store);
+    std::fs::remove_file(dir.path().join("objects/0.jnl")).unwrap();
+    assert!(refusal(dir.path()).contains("objects/0.jnl is missing"), "from then on it has one");
+}
+
+#[tokio::test]
+async fn an_unreadable_mark_is_refused_and_can_be_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = filled(dir.path()).await;
+    std::fs::write(dir.path().join("mark"), "nonsense").unwrap();
+    assert!(
+        refusal(dir.path()).contains("mark` is unreadable") || refusal(dir.path()).contains("unreadable")
+    );
+    assert_eq!(accept_loss(dir.path()).unwrap().objects, whole.0.len());
+    let store = Store::open_file(dir.path()).unwrap();
+    assert_eq!(listed(&store, None), whole.0);
+}
+
+/// Compaction counts journals from the beginning again; the mark must go along wherever a crash is.
+#[tokio::test]
+async fn an_interrupted_compaction_does_not_look_like_a_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = filled(dir.path()).await;
+    let compacted = copy(dir.path());
+    compact(compacted.path()).unwrap();
+    // The old one is out of the way, the new one waits for its place.
+    let interrupted = copy(dir.path());
+    let path = |name: &str| interrupted.path().join(name);
+    std::fs::rename(path("objects"), path("objects.old")).unwrap();
+    std::fs::rename(compacted.path().join("objects"), path("objects.ready")).unwrap();
+    let store = Store::open_file(interrupted.path()).unwrap();
+    assert_eq!((listed(&store, None), store.version()), whole);
+}
+
+#[tokio::test]
+async fn a_restore_into_the_place_of_a_lost_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    filled(&store).await;
+    let saved = dir.path().join("saved");
+    backup(&store, &saved).unwrap();
+    let after = {
+        let store = Store::open_file(&store).unwrap();
+        create(&store, "after-the-backup").await.version
+    };
+    std::fs::remove_dir_all(store.join("objects")).unwrap();
+    refusal(&store);
+    restore(&saved, &store).unwrap();
+    let store = Store::open_file(&store).unwrap();
+    assert_eq!(names(&store), ["large", "last"]);
+    assert!(store.version() > after);
+}
