@@ -3,11 +3,12 @@
 //! All of it belongs to the calling thread and is inherited by what it starts. [`confine`] is for every thread that a
 //! container could lay hands on, [`assume`] only for the one that starts a program.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 
-use rustix::fs::{FileType, Gid, Uid, fchown, fstat};
+use rustix::fs::{FileType, Gid, OFlags, Uid, fchown, fstat};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::init::text;
@@ -19,6 +20,8 @@ const CAPABILITIES: u32 = 64;
 const ROOT: u32 = 0;
 
 const PASSWD: &str = "/etc/passwd";
+/// What stands behind this in it is not read.
+const PASSWD_MAX: u64 = 1 << 20;
 /// Of a user without an entry, as other runtimes have it.
 const NO_HOME: &str = "/";
 
@@ -102,8 +105,21 @@ pub(super) fn give(file: impl AsFd, uid: u32) -> Result<(), String> {
 
 /// The user's home directory, in the container's own list of users.
 pub(super) fn home(uid: u32) -> String {
-    let users = fs::read_to_string(PASSWD).unwrap_or_default();
+    let users = users().unwrap_or_default();
     home_in(&users, uid).unwrap_or(NO_HOME).to_owned()
+}
+
+/// A volume may hold anything in place of this file: a pipe that nobody writes to, or a device without end. It is read
+/// by processes that nothing limits yet, so it must neither block nor fill their memory.
+fn users() -> io::Result<String> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(PASSWD)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut users = Vec::new();
+    file.take(PASSWD_MAX).read_to_end(&mut users)?;
+    Ok(String::from_utf8_lossy(&users).into_owned())
 }
 
 /// `name:password:uid:gid:comment:home:shell`

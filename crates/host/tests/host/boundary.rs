@@ -132,6 +132,31 @@ async fn secrets_of_the_host_are_not_there() {
     }
 }
 
+/// A workload that brings its own list of users can neither block nor exhaust the process that reads it.
+#[tokio::test]
+async fn a_hostile_passwd_file_does_not_block_starts() {
+    let world = World::new();
+    let volume = world.dir("volume");
+    let passwd = volume.join("passwd");
+    let mut spec = world.script("uid/main/0", "");
+    spec.mounts = vec![binding(&volume, "/etc", false)];
+    spec.resources.memory_max = Some(64 << 20);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &passwd, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let homes = async |want: &str| {
+        let homes = both(&world, spec.clone(), "echo $HOME");
+        let homes = tokio::time::timeout(std::time::Duration::from_secs(60), homes).await.unwrap();
+        assert_eq!(homes, [want, want]);
+    };
+    homes("/\n").await;
+    std::fs::remove_file(&passwd).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &passwd).unwrap();
+    homes("/\n").await;
+    std::fs::remove_file(&passwd).unwrap();
+    std::fs::write(&passwd, "root:x:0:0::/own:/bin/sh\n").unwrap();
+    homes("/own\n").await;
+}
+
 /// S9: the program that containers are started through cannot be written to by the names that a container has for it:
 /// neither while it runs, when the kernel refuses that anyway, nor once it has ended, through what was kept open.
 #[tokio::test]
