@@ -61,20 +61,20 @@ pub fn exec_main(dir: &Path, caller: u32, argv: &[String]) -> i32 {
 fn run(dir: &Path, caller: u32, argv: &[String]) -> Result<ExitStatus, Complaint> {
     init::keep_to_itself(c"container-exec")?;
     let gone = Gone::watch(caller)?;
-    let ended = || Complaint::from("the thread that starts the program has ended".to_owned());
-    thread::scope(|scope| {
-        let (send, started) = mpsc::channel();
-        let (done, wait) = mpsc::channel::<()>();
-        scope.spawn(move || {
-            let sent = send.send(start(dir, argv));
-            // The program ends with this thread. Nothing is ever sent: the other side is dropped.
-            sent.is_ok().then(|| wait.recv())
-        });
-        let program = started.recv().map_err(|_| ended())??;
-        let status = gone.attend(program)?;
-        drop(done);
-        Ok(status)
-    })
+    let (send, started) = mpsc::channel();
+    let (done, wait) = mpsc::channel::<()>();
+    let (dir, argv) = (dir.to_owned(), argv.to_owned());
+    // Not joined: the container's files may block it for ever. It ends with this process, and the program with it.
+    thread::spawn(move || {
+        let sent = send.send(start(&dir, &argv));
+        // Nothing is ever sent: the other side is dropped.
+        sent.is_ok().then(|| wait.recv())
+    });
+    let abandoned = || Complaint::from("nobody waits for the program any more".to_owned());
+    let program = gone.await_start(&started)?.ok_or_else(abandoned)??;
+    let status = gone.attend(program)?;
+    drop(done);
+    Ok(status)
 }
 
 /// Goes in and starts the program. Nothing of the host is open any more when it is born.

@@ -3,11 +3,17 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Pid, Signal as Send, getppid, kill_process, set_parent_process_death_signal};
 
 use super::process::members;
+
+/// While a program is being started, signals are looked at only this often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Notices that the caller does not want the program any more (SIGTERM), or has died itself.
 pub(super) struct Gone {
@@ -46,6 +52,30 @@ impl Gone {
         }
     }
 
+    /// Waits for the program to be started by another thread, which the container's files may block for ever. Nothing if
+    /// the caller goes first.
+    pub fn await_start<T>(&self, started: &Receiver<T>) -> io::Result<Option<T>> {
+        loop {
+            match started.recv_timeout(LOOK_EVERY) {
+                Ok(program) => return Ok(Some(program)),
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Err(RecvTimeoutError::Timeout) if self.is_pending()? => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Whether a signal has come that says so.
+    fn is_pending(&self) -> io::Result<bool> {
+        let signals = SignalFd::with_flags(&self.signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        while let Some(signal) = signals.read_signal()? {
+            if signal.ssi_signo == Signal::SIGTERM as u32 {
+                return Ok(true);
+            }
+        }
+        Ok(self.is_orphan())
+    }
+
     fn is_orphan(&self) -> bool {
         getppid().is_none_or(|parent| u32::try_from(parent.as_raw_pid()).ok() != Some(self.caller))
     }
@@ -66,5 +96,30 @@ fn end_session(leader: u32) -> io::Result<()> {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use nix::sys::signal::raise;
+
+    use super::*;
+
+    #[test]
+    fn a_start_that_is_blocked_ends_with_its_caller() {
+        // A thread of its own: signals stay blocked in it.
+        let seen = std::thread::spawn(|| {
+            let parent = getppid().unwrap().as_raw_pid();
+            let gone = Gone::watch(parent.unsigned_abs()).unwrap();
+            let (send, started) = mpsc::channel();
+            send.send(7).unwrap();
+            raise(Signal::SIGCHLD).unwrap();
+            let first = gone.await_start(&started).unwrap();
+            raise(Signal::SIGTERM).unwrap();
+            (first, gone.await_start(&started).unwrap())
+        });
+        assert_eq!(seen.join().unwrap(), (Some(7), None));
     }
 }
