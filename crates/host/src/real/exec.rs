@@ -23,11 +23,13 @@ pub(super) fn start(helper: &Sealed, dir: &Path, spec: &ExecSpec) -> io::Result<
 }
 
 fn on_pipes(mut command: Command, stdin: bool) -> io::Result<Session> {
-    let input = if stdin { Stdio::piped() } else { Stdio::null() };
-    let mut helper = Helper(command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    // A pipe also when nothing will be written: root in a container could change the mode of the host's `/dev/null`.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut helper = Helper(command.spawn()?);
     let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
+    let input = helper.0.stdin.take().filter(|_| stdin);
     Ok(Session {
-        stdin: helper.0.stdin.take().map(|pipe| Box::new(pipe) as _),
+        stdin: input.map(|pipe| Box::new(pipe) as _),
         stdout: Box::new(helper.0.stdout.take().ok_or_else(missing)?),
         stderr: Some(Box::new(helper.0.stderr.take().ok_or_else(missing)?)),
         terminal: None,

@@ -157,6 +157,20 @@ async fn a_hostile_passwd_file_does_not_block_starts() {
     homes("/own\n").await;
 }
 
+/// Standard input is no file of the host: root in a container could change its mode, also through a read-only mount.
+#[tokio::test]
+async fn standard_input_is_not_a_file_of_the_host() {
+    use std::os::unix::fs::MetadataExt;
+    let world = World::new();
+    let null = std::fs::metadata("/dev/null").unwrap();
+    let host = format!("{}:{}", null.dev(), null.ino());
+    let script = "stat -L -c %d:%i /proc/self/fd/0; cat";
+    for inside in both(&world, world.script("uid/main/0", ""), script).await {
+        assert_ne!(inside.trim(), host);
+        assert_eq!(inside.lines().count(), 1, "nothing to read: {inside}");
+    }
+}
+
 /// S9: the program that containers are started through cannot be written to by the names that a container has for it:
 /// neither while it runs, when the kernel refuses that anyway, nor once it has ended, through what was kept open.
 #[tokio::test]
