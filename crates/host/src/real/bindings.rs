@@ -84,7 +84,8 @@ fn volume(binding: &Binding) -> Result<Detached> {
     detached(what, &source, &binding.target, options, true)
 }
 
-/// A single node, which has to be a block device.
+/// A single node, which has to be a block device. It is on a read-only mount, also for who may write to the device: the
+/// node is the host's, and its mode and owner would stay when the number of a loop device goes on to the next volume.
 fn device(binding: &Binding) -> Result<(Detached, Device)> {
     let what = what(binding);
     let node = call(&what, openat(CWD, &binding.source, LOOK, Mode::empty()))?;
@@ -92,9 +93,9 @@ fn device(binding: &Binding) -> Result<(Detached, Device)> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return Err(KernelError::errno(what, libc::ENOTBLK));
     }
-    let read_only = binding.read_only;
-    let device = Device { major: major(stat.st_rdev), minor: minor(stat.st_rdev), read_only };
-    let options = MountOptions { read_only, no_devices: false, no_setuid: true };
+    let (major, minor) = (major(stat.st_rdev), minor(stat.st_rdev));
+    let device = Device { major, minor, read_only: binding.read_only };
+    let options = MountOptions { read_only: true, no_devices: false, no_setuid: true };
     Ok((detached(what, &node, &binding.target, options, false)?, device))
 }
 

@@ -252,6 +252,25 @@ async fn volumes_hold_no_devices() {
     world.host.kernel.loop_detach(&device).await.unwrap();
 }
 
+/// S1: mode and owner of a loop device would stay when its number goes on to the next volume.
+#[tokio::test]
+async fn the_node_of_a_device_cannot_be_changed() {
+    use std::os::unix::fs::MetadataExt;
+    let world = World::new();
+    let device = world.device("image", 4).await;
+    let look = || std::fs::metadata(&device).map(|node| (node.mode(), node.uid(), node.gid())).unwrap();
+    let before = look();
+    let mut spec = world.script("uid/main/0", "");
+    spec.devices = vec![binding(&device, "/dev/xvda", false)];
+    let script = "exec 2>/dev/null; chmod 666 /dev/xvda && echo mode; chown 1:1 /dev/xvda && echo owner
+                  echo raw >/dev/xvda; head -c 3 /dev/xvda; echo";
+    for inside in both(&world, spec, script).await {
+        assert_eq!(inside, "raw\n");
+    }
+    assert_eq!(look(), before);
+    world.host.kernel.loop_detach(&device).await.unwrap();
+}
+
 #[tokio::test]
 async fn devices_are_block_devices() {
     let world = World::new();
