@@ -2,9 +2,23 @@
 //!
 //! A container may run as root, and root reads everything that is there. So whatever holds keys, passwords, other users'
 //! files or the state of services is left out, and programs and their settings stay: `/usr`, `/opt`, most of `/etc`.
-//! What remains visible is what every user of the machine can read anyway, and in `/etc` some of what only root can.
+//! What remains visible is what every user of the machine can read anyway, and in `/etc`, `/opt` and `/usr` what only
+//! root can.
 
-/// Directories of the host that are empty in every container.
+/// Of these directories everything is left out but what is listed, and links. Administrators keep data and backups in
+/// directories of any name.
+pub(super) const SHOWN: [(&str, &[&str]); 2] = [
+    (
+        "/",
+        &[
+            "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin",
+            "sys", "tmp", "usr", "var",
+        ],
+    ),
+    ("/var", &[]),
+];
+
+/// Directories of the host that are empty in every container, also where their names are links.
 pub(super) const DIRECTORIES: [&str; 28] = [
     // Users' files, and what machines serve.
     "/root",

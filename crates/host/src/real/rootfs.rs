@@ -20,6 +20,7 @@ use rustix::mount::{
 use super::bindings::{self, Detached, call};
 use super::cgroups::Device;
 use super::raw::MountOptions;
+use super::skeleton::Hidden;
 use super::{masks, mountinfo, raw, skeleton};
 use crate::containers::ContainerSpec;
 use crate::kernel::{KernelError, Result};
@@ -87,13 +88,13 @@ pub(super) fn take(spec: &ContainerSpec) -> Result<Given> {
 /// The second half: builds the root. `dir` is any directory that the container will not need.
 pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<PathBuf> {
     rustix::process::umask(Mode::empty());
-    let hidden = hidden(&spec.hidden);
+    let hidden = hidden(&spec.hidden)?;
     let root = lay_root(dir, spec, &hidden, &given.bindings)?;
     let borrowed = borrow_programs(&root)?;
     let mut sealed = mount_own(dir, &root, spec)?;
     // A program's directory that is a mount of its own lies over the skeleton, and its masks.
-    let uncovered = hidden.iter().filter(|path| borrowed.iter().any(|mount| path.starts_with(mount)));
-    for path in uncovered {
+    let uncovered = |path: &&PathBuf| borrowed.iter().any(|mount| path.starts_with(mount));
+    for path in hidden.iter().map(|hidden| &hidden.path).filter(uncovered) {
         sealed.push(cover(dir, &root, path)?);
     }
     for binding in given.bindings {
@@ -106,15 +107,40 @@ pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<Pa
 }
 
 /// What shall not show, by the host's own names. What does not exist needs no hiding.
-fn hidden(more: &[PathBuf]) -> Vec<PathBuf> {
+fn hidden(more: &[PathBuf]) -> Result<Vec<Hidden>> {
     let always = masks::DIRECTORIES.iter().chain(&masks::FILES).map(Path::new);
     let all = always.chain(more.iter().map(PathBuf::as_path));
-    all.filter_map(|path| fs::canonicalize(path).ok()).collect()
+    let found = all.filter_map(|path| fs::canonicalize(path).ok());
+    let mut hidden: Vec<Hidden> = found.map(|path| Hidden { is_dir: path.is_dir(), path }).collect();
+    for (dir, shown) in masks::SHOWN {
+        let others = others(Path::new(dir), shown);
+        hidden.extend(others.map_err(|e| KernelError::io(format!("list `{dir}`"), &e))?);
+    }
+    Ok(hidden)
+}
+
+/// What is in a directory beside the names that are shown. Links stay: what they lead to is shown or hidden by itself.
+/// Nothing is looked at but the directory: what is mounted there may not answer.
+fn others(dir: &Path, shown: &[&str]) -> io::Result<Vec<Hidden>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut others = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let is_shown = entry.file_name().to_str().is_some_and(|name| shown.contains(&name));
+        let kind = entry.file_type()?;
+        if !is_shown && !kind.is_symlink() {
+            others.push(Hidden { path: entry.path(), is_dir: kind.is_dir() });
+        }
+    }
+    Ok(others)
 }
 
 /// An overlay without an upper layer cannot be written to. Its path is relative, so that no character of it can
 /// be mistaken for a separator of overlay options.
-fn lay_root(dir: &Path, spec: &ContainerSpec, hidden: &[PathBuf], bindings: &[Detached]) -> Result<PathBuf> {
+fn lay_root(dir: &Path, spec: &ContainerSpec, hidden: &[Hidden], bindings: &[Detached]) -> Result<PathBuf> {
     call("mount a scratch tmpfs", mount("tmpfs", dir, "tmpfs", MountFlags::empty(), c"mode=700"))?;
     let (skeleton, root) = (dir.join("skeleton"), dir.join("root"));
     for path in [&skeleton, &root, &dir.join(EMPTY)] {

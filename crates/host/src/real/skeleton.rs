@@ -22,16 +22,23 @@ const MASK_MODE: u32 = 0o000;
 /// A directory that has it shows nothing of the layers below.
 const OPAQUE: &str = "trusted.overlay.opaque";
 
+/// Something of the host that a container must not see.
+#[derive(Debug, Clone)]
+pub(super) struct Hidden {
+    pub path: PathBuf,
+    pub is_dir: bool,
+}
+
 /// Fills an empty directory with everything the container mounts onto, and with masks over the hidden paths, which
 /// lead through no link.
 pub(super) fn fill(
     skeleton: &Path,
-    hidden: &[PathBuf],
+    hidden: &[Hidden],
     working_dir: Option<&Path>,
     bindings: &[Detached],
 ) -> io::Result<()> {
-    for path in hidden {
-        hide(skeleton, path)?;
+    for Hidden { path, is_dir } in hidden {
+        hide(skeleton, path, *is_dir)?;
     }
     for dir in FIXED.map(Path::new).into_iter().chain(working_dir) {
         make_dir(skeleton, &on_host(dir, hidden))?;
@@ -47,21 +54,25 @@ pub(super) fn fill(
     Ok(())
 }
 
-fn hide(skeleton: &Path, path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        let mask = make_dir(skeleton, path)?;
-        return Ok(setxattr(&mask, OPAQUE, b"y", XattrFlags::empty())?);
+fn hide(skeleton: &Path, path: &Path, is_dir: bool) -> io::Result<()> {
+    let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), is_dir) else {
+        return make_file(skeleton, path, MASK_MODE);
+    };
+    let mask = make_dir(skeleton, parent)?.join(name);
+    match fs::DirBuilder::new().mode(DIR_MODE).create(&mask) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
-    make_file(skeleton, path, MASK_MODE)
+    Ok(setxattr(&mask, OPAQUE, b"y", XattrFlags::empty())?)
 }
 
 /// Where a path leads on the host, as far as it exists and is not hidden: `/var/run/x` may be `/run/x`.
-fn on_host(path: &Path, hidden: &[PathBuf]) -> PathBuf {
+fn on_host(path: &Path, hidden: &[Hidden]) -> PathBuf {
     let mut found = PathBuf::from("/");
     let mut names = path.components().filter(|part| matches!(part, Component::Normal(_)));
     while let Some(name) = names.next() {
         match fs::canonicalize(found.join(name)) {
-            Ok(real) if !hidden.contains(&found) => found = real,
+            Ok(real) if !hidden.iter().any(|hidden| hidden.path == found) => found = real,
             // What is below is not there for the container, so no link can lead elsewhere.
             _ => return found.join(name).join(names.collect::<PathBuf>()),
         }
@@ -128,7 +139,7 @@ mod tests {
         fs::create_dir_all(dir.join("real/inside")).unwrap();
         std::os::unix::fs::symlink(dir.join("real"), dir.join("link")).unwrap();
         std::os::unix::fs::symlink("/usr", dir.join("real/out")).unwrap();
-        let (none, hidden) = ([], [dir.join("real")]);
+        let (none, hidden) = ([], [Hidden { path: dir.join("real"), is_dir: true }]);
         let table = [
             ("link/inside/new", &none[..], dir.join("real/inside/new")),
             ("link/out/new", &none[..], PathBuf::from("/usr/new")),

@@ -132,6 +132,22 @@ async fn secrets_of_the_host_are_not_there() {
     }
 }
 
+/// S5: of the host's root only programs and their settings show, whatever else an administrator keeps there.
+#[tokio::test]
+async fn other_directories_of_the_host_are_not_there() {
+    let world = World::new();
+    let dirs = ["/", "/var"].map(|dir| tempfile::Builder::new().prefix("bowline-").tempdir_in(dir).unwrap());
+    for dir in &dirs {
+        std::fs::write(dir.path().join("secret"), "secret").unwrap();
+    }
+    let mut file = tempfile::Builder::new().prefix("bowline-").tempfile_in("/").unwrap();
+    std::io::Write::write_all(&mut file, b"secret").unwrap();
+    let script = "ls -A /bowline-*/ /var/bowline-*/ | grep secret; cat /bowline-* 2>/dev/null; ls -d /usr/bin/env /etc/passwd /var/run/.";
+    for inside in both(&world, world.script("uid/main/0", ""), script).await {
+        assert_eq!(inside, "/etc/passwd\n/usr/bin/env\n/var/run/.\n");
+    }
+}
+
 /// A workload that brings its own list of users can neither block nor exhaust the process that reads it.
 #[tokio::test]
 async fn a_hostile_passwd_file_does_not_block_starts() {
