@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bowline_host::containers::{Resources, State};
+use bowline_host::containers::{Resources, Seccomp, State};
 use tokio::time::timeout;
 
 use crate::boundary::{both, privileged};
@@ -89,6 +89,24 @@ async fn memory_and_processes_are_limited() {
     let killed = said(&world, &spec.id, "exec perl -e '$x = \"a\" x (100 << 20)'").await;
     assert_eq!(killed, "exit 137\n", "programs beside it count, too");
     end(&world, &spec).await;
+}
+
+/// S4: without a profile a container may make user namespaces, but none from which it can change its own limits.
+#[tokio::test]
+async fn limits_hold_without_a_seccomp_profile() {
+    let world = World::new();
+    // Swap first, where the kernel counts it: its limit is never the lower one.
+    let mount = "mount -t cgroup -o memory none /tmp && cd /tmp && for f in memory.memsw memory; do
+        echo 999997440 >$f.limit_in_bytes && echo raised; done";
+    let script = format!(
+        "exec 2>/dev/null; unshare -UCm -r sh -c '{mount}'; unshare -Um -r sh -c 'echo namespace; {mount}'; exit 0"
+    );
+    let mut spec = world.script("uid/main/0", "");
+    spec.security.seccomp = Seccomp::Unconfined;
+    spec.resources.memory_max = Some(64 << 20);
+    for inside in both(&world, spec, &script).await {
+        assert_eq!(inside, "namespace\n");
+    }
 }
 
 /// S1: no device but those that were given, not even for a container that may do everything else.

@@ -151,6 +151,17 @@ pub fn loop_rules(abi: Abi) -> Vec<Rule> {
     [ioctl(When::Between(REQUEST, LOOP_FIRST, LOOP_LAST)), ioctl(kept)].into_iter().flatten().collect()
 }
 
+/// What no container may do that could not do the same by mounting: make a namespace of control groups.
+pub fn group_rules(abi: Abi, has: &dyn Fn(&str) -> bool) -> Vec<Rule> {
+    if has("SYS_ADMIN") {
+        return Vec::new();
+    }
+    let flag = || When::AnyBit(0, libc::CLONE_NEWCGROUP.unsigned_abs());
+    // The flags of clone3(2) are in memory, where no filter sees them. C libraries then use clone(2).
+    let rules = [(CLONE, flag(), EPERM), (UNSHARE, flag(), EPERM), (CLONE3, When::Always, libc::ENOSYS)];
+    rules.into_iter().filter_map(|(numbers, when, errno)| rule(abi, numbers, when, errno)).collect()
+}
+
 /// What the default profile refuses a container with these capabilities.
 pub fn default_rules(abi: Abi, has: &dyn Fn(&str) -> bool) -> Vec<Rule> {
     let mut rules: Vec<Option<Rule>> = Vec::new();

@@ -14,6 +14,13 @@
 //! one; none is known. The device allow-list (`cgroups`) keeps a container from opening any other loop device, and
 //! `/dev/loop-control`.
 //!
+//! # Control groups
+//!
+//! A program without a profile may make a user namespace, in which it may mount. With a namespace of control groups from
+//! there it could mount its own groups, whose files belong to root: a container that runs as root would lift its own
+//! limits, and freeze others in hierarchies where it has no group of its own. So a container without SYS_ADMIN makes no
+//! namespaces of control groups, whatever its profile.
+//!
 //! # The default profile
 //!
 //! It refuses what is listed in `calls` and what the kernel has added since that list was made ([`FIRST_UNKNOWN`]). Over
@@ -35,7 +42,7 @@ use std::io;
 use nix::libc::sock_filter;
 
 use self::assembler::{Section, assemble};
-use self::calls::{Abi, default_rules, loop_rules};
+use self::calls::{Abi, default_rules, group_rules, loop_rules};
 use super::raw;
 use crate::containers::{Seccomp, Security};
 
@@ -57,16 +64,21 @@ compile_error!("the numbers of system calls are known for x86-64 and aarch64 onl
 /// From now on this thread, and what it starts, makes only calls that a container with this security may make. Needs
 /// SYS_ADMIN.
 pub(super) fn confine(security: &Security) -> io::Result<()> {
-    raw::install_filter(&loop_filter())?;
+    raw::install_filter(&fixed_filter(security))?;
     match security.seccomp {
         Seccomp::RuntimeDefault => raw::install_filter(&default_filter(security)),
         Seccomp::Unconfined => Ok(()),
     }
 }
 
-fn loop_filter() -> Vec<sock_filter> {
-    let section =
-        |(abi, architecture, end)| Section { architecture, first_unknown: end, rules: loop_rules(abi) };
+/// What holds whatever the profile is.
+fn fixed_filter(security: &Security) -> Vec<sock_filter> {
+    let has = |name: &str| security.capabilities.contains(name);
+    let section = |(abi, architecture, end)| Section {
+        architecture,
+        first_unknown: end,
+        rules: [loop_rules(abi), group_rules(abi, &has)].concat(),
+    };
     assemble(&ABIS.map(section))
 }
 
@@ -95,7 +107,7 @@ mod tests {
 
     fn ioctl(architecture: u32, request: u32) -> Verdict {
         let number = if architecture == X86_64 { 16 } else { 54 };
-        run(&loop_filter(), architecture, number, [5, request, 0, 0, 0, 0])
+        run(&fixed_filter(&Security::default()), architecture, number, [5, request, 0, 0, 0, 0])
     }
 
     #[test]
@@ -109,9 +121,33 @@ mod tests {
                 assert_eq!(ioctl(architecture, request), Allow, "{architecture:x} {request:x}");
             }
         }
-        assert_eq!(run(&loop_filter(), X86_64, X32 + 514, [5, 0x4C01, 0, 0, 0, 0]), Fail(ENOSYS));
-        assert_eq!(run(&loop_filter(), ARM, 54, [0; 6]), Kill);
-        assert_eq!(run(&loop_filter(), X86_64, 165, [0; 6]), Allow, "mount(2) is not its business");
+        assert_eq!(
+            run(&fixed_filter(&Security::default()), X86_64, X32 + 514, [5, 0x4C01, 0, 0, 0, 0]),
+            Fail(ENOSYS)
+        );
+        assert_eq!(run(&fixed_filter(&Security::default()), ARM, 54, [0; 6]), Kill);
+        assert_eq!(
+            run(&fixed_filter(&Security::default()), X86_64, 165, [0; 6]),
+            Allow,
+            "mount(2) is not its business"
+        );
+    }
+
+    #[test]
+    fn namespaces_of_control_groups_are_refused_without_a_profile() {
+        let unshare = libc::CLONE_NEWUSER.unsigned_abs();
+        let with_groups = unshare | libc::CLONE_NEWCGROUP.unsigned_abs();
+        let mut security = Security { seccomp: Seccomp::Unconfined, ..Security::default() };
+        for (refused, missing) in [(Fail(EPERM), Fail(ENOSYS)), (Allow, Allow)] {
+            let filter = fixed_filter(&security);
+            let call = |abi, number, flags| run(&filter, abi, number, [flags, 0, 0, 0, 0, 0]);
+            for (abi, number) in [(X86_64, 272), (X86_64, 56), (I386, 310), (I386, 120)] {
+                assert_eq!(call(abi, number, unshare), Allow, "{abi:x} {number}");
+                assert_eq!(call(abi, number, with_groups), refused, "{abi:x} {number}");
+            }
+            assert_eq!((call(X86_64, 435, 0), call(I386, 435, 0)), (missing, missing), "clone3");
+            security.capabilities.insert("SYS_ADMIN".into());
+        }
     }
 
     #[test]
