@@ -7,6 +7,7 @@ use std::process::ChildStdout;
 
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 
 use super::logs::{Lines, Log};
 use super::shim::Message;
@@ -77,10 +78,13 @@ impl Attendant {
         Ok(())
     }
 
-    /// What is still in the pipes when everything inside has ended. It is not waited for more: nobody is left who
-    /// could write, unless the program gave its output away.
+    /// What is in the pipes when everything inside has ended, and no more: a program can have given its output away, to
+    /// a process of another container that never stops writing.
     pub fn finish(mut self) -> io::Result<()> {
-        loop {
+        let [(stdout, _), (stderr, _)] = &self.outputs;
+        let left = ioctl_fionread(&stdout.pipe)? + ioctl_fionread(&stderr.pipe)?;
+        // A read takes a whole chunk if there is one. Once more, for the end of the pipes.
+        for _ in 0..=left.div_ceil(CHUNK as u64) {
             let [_, stdout, stderr] = self.wait(Some(&AT_ONCE))?;
             if !stdout && !stderr {
                 break;
@@ -132,5 +136,43 @@ impl Attendant {
             ready[*number] = !fd.revents().is_empty();
         }
         Ok(ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A program can give its output away, to a process outside its container that never stops writing.
+    #[test]
+    fn a_writer_outside_the_container_does_not_keep_its_log_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let mut init = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+        let (stdout, flood) = io::pipe().unwrap();
+        const SIZE: usize = 1 << 20;
+        rustix::pipe::fcntl_setpipe_size(&stdout, SIZE).unwrap();
+        let (stderr, mut last) = io::pipe().unwrap();
+        last.write_all(b"last words\n").unwrap();
+        // They end when nobody can read any more.
+        let flooding = [flood.try_clone().unwrap(), flood]
+            .map(|mut flood| thread::spawn(move || while flood.write_all(&[b'x'; CHUNK]).is_ok() {}));
+        while rustix::io::ioctl_fionread(&stdout).unwrap() < SIZE as u64 {
+            thread::yield_now();
+        }
+        let log = Log::open(&path).unwrap();
+        let attendant = Attendant::new(init.stdout.take().unwrap(), stdout, stderr, log);
+        init.wait().unwrap();
+        let (done, finished) = mpsc::channel();
+        thread::spawn(move || done.send(attendant.finish()));
+        finished.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+        flooding.into_iter().for_each(|flooding| flooding.join().unwrap());
+        assert!(std::fs::read_to_string(&path).unwrap().contains("stderr F last words\n"));
     }
 }
