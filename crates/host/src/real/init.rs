@@ -142,9 +142,10 @@ fn spawn(spec: &ContainerSpec, mut command: Command) -> Result<Child, String> {
 /// Waits for the program, passing signals on to it and burying orphans meanwhile.
 fn supervise(child: &Child) -> io::Result<Message> {
     let child = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
-    let signals = SigSet::all();
     // Blocked signals wait for us. Nobody sends any before hearing that the program runs.
-    signals.thread_block()?;
+    SigSet::all().thread_block()?;
+    // Those without a name, which a program could send, wait for ever.
+    let signals: SigSet = Signal::iterator().collect();
     tell(&Message::Started)?;
     loop {
         if let Some(ended) = bury(child)? {

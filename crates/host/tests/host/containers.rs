@@ -94,6 +94,15 @@ async fn sigterm_ends_programs_that_know_nothing_of_being_first() {
     world.host.containers.remove(&spec.id).await.unwrap();
 }
 
+/// Signals that have no name here, sent to process 1 by the workload itself.
+#[tokio::test]
+async fn real_time_signals_do_not_end_a_container() {
+    let world = World::new();
+    let spec = world.script("uid/main/0", "perl -e 'kill(40, 1) or die $!'; sleep 0.1; echo alive");
+    let (exit, log) = run(&world, &spec).await;
+    assert_eq!((exit.code, exit.error, log.as_str()), (0, None, "alive\n"));
+}
+
 #[tokio::test]
 async fn the_world_inside() {
     let world = World::new();
