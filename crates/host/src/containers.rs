@@ -105,7 +105,8 @@ pub const ALL_CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// Which system calls a container's processes may make. Calls that reconfigure a loop device are refused in either.
+/// Which system calls a container's processes may make. Calls that reconfigure a loop device are refused in either, and
+/// so are, without SYS_ADMIN, namespaces of control groups and the kernel's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
     RuntimeDefault,

@@ -6,7 +6,7 @@ use bowline_host::containers::{Seccomp, Security};
 
 use crate::boundary::{both, privileged};
 use crate::containers::binding;
-use crate::world::World;
+use crate::world::{World, program};
 
 /// `LOOP_CLR_FD`, `LOOP_SET_STATUS64`, `LOOP_CHANGE_FD`, `LOOP_SET_CAPACITY`, `LOOP_CONFIGURE`, and `BLKROSET`.
 const REQUESTS: [u32; 6] = [0x4C01, 0x4C04, 0x4C06, 0x4C07, 0x4C0A, 0x125D];
@@ -92,6 +92,31 @@ fn i386_ioctl(request: u32) -> Vec<u8> {
     elf.extend(words(&[1, 0, BASE, BASE, size, size, 5, 0x1000]));
     elf.extend(code);
     elf
+}
+
+/// Keys in the kernel are divided by users, and root in a container is the host's.
+#[tokio::test]
+async fn keys_of_the_host_cannot_be_read() {
+    let world = World::new();
+    let name = format!("bowline-{}", std::process::id());
+    // add_key(2) to the keyring of the user; its number is what invalidates it in the end.
+    let add = format!("my @k = ('user', '{name}', 'secret'); print syscall(248, @k, 6, -4)");
+    let (_, key) = program("perl", &["-e", &add]);
+    // keyctl(2): link the keyring of the user to that of the session, search it, read what was found.
+    let script = format!(
+        "perl -e 'my @k = (\"user\", \"{name}\"); my $b = \"-\" x 6; syscall(250, 8, -4, -3);
+         syscall(250, 11, syscall(250, 10, -4, @k, 0), $b, 6); print \"$b\\n\"'"
+    );
+    let unconfined = Security { seccomp: Seccomp::Unconfined, ..Security::default() };
+    let mut read = Vec::new();
+    for security in [Security::default(), unconfined] {
+        let mut spec = world.script("uid/main/0", "");
+        spec.security = security;
+        read.extend(both(&world, spec, &script).await);
+    }
+    let (_, gone) = program("perl", &["-e", &format!("print syscall(250, 21, {key})")]);
+    assert_eq!(read, ["------\n"; 4]);
+    assert_eq!(gone, "0", "there was a key");
 }
 
 #[tokio::test]

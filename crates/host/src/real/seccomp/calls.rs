@@ -35,6 +35,9 @@ const UNSHARE: [i32; 3] = [272, 310, 97];
 const PERSONALITY: [i32; 3] = [135, 136, 92];
 const SOCKET: [i32; 3] = [41, 359, 198];
 const SOCKETCALL: [i32; 3] = [NONE, 102, NONE];
+const ADD_KEY: [i32; 3] = [248, 286, 217];
+const REQUEST_KEY: [i32; 3] = [249, 287, 218];
+const KEYCTL: [i32; 3] = [250, 288, 219];
 
 /// Loop devices: `LOOP_SET_FD` and all others of that driver, and those of `/dev/loop-control`.
 const LOOP_FIRST: u32 = 0x4C00;
@@ -98,9 +101,9 @@ const REFUSED: &[(&str, [i32; 3], &[&str])] = &[
     // Handles of files lead out of any directory.
     ("open_by_handle_at", [304, 342, 265], &["DAC_READ_SEARCH"]),
     // Keys are not divided by any namespace that a container has.
-    ("add_key", [248, 286, 217], NEVER),
-    ("request_key", [249, 287, 218], NEVER),
-    ("keyctl", [250, 288, 219], NEVER),
+    ("add_key", ADD_KEY, NEVER),
+    ("request_key", REQUEST_KEY, NEVER),
+    ("keyctl", KEYCTL, NEVER),
     // Large parts of the kernel that break often.
     ("bpf", [321, 357, 280], &["SYS_ADMIN", "BPF"]),
     ("perf_event_open", [298, 336, 241], &["SYS_ADMIN", "PERFMON"]),
@@ -151,15 +154,20 @@ pub fn loop_rules(abi: Abi) -> Vec<Rule> {
     [ioctl(When::Between(REQUEST, LOOP_FIRST, LOOP_LAST)), ioctl(kept)].into_iter().flatten().collect()
 }
 
-/// What no container may do that could not do the same by mounting: make a namespace of control groups.
-pub fn group_rules(abi: Abi, has: &dyn Fn(&str) -> bool) -> Vec<Rule> {
+/// What only a container may do that could do the same by mounting: use what of the machine no namespace divides for it.
+pub fn shared_rules(abi: Abi, has: &dyn Fn(&str) -> bool) -> Vec<Rule> {
     if has("SYS_ADMIN") {
         return Vec::new();
     }
     let flag = || When::AnyBit(0, libc::CLONE_NEWCGROUP.unsigned_abs());
-    // The flags of clone3(2) are in memory, where no filter sees them. C libraries then use clone(2).
-    let rules = [(CLONE, flag(), EPERM), (UNSHARE, flag(), EPERM), (CLONE3, When::Always, libc::ENOSYS)];
-    rules.into_iter().filter_map(|(numbers, when, errno)| rule(abi, numbers, when, errno)).collect()
+    let mut rules = vec![
+        rule(abi, CLONE, flag(), EPERM),
+        rule(abi, UNSHARE, flag(), EPERM),
+        // Its flags are in memory, where no filter sees them. C libraries then use clone(2).
+        rule(abi, CLONE3, When::Always, libc::ENOSYS),
+    ];
+    rules.extend([ADD_KEY, REQUEST_KEY, KEYCTL].map(|numbers| rule(abi, numbers, When::Always, EPERM)));
+    rules.into_iter().flatten().collect()
 }
 
 /// What the default profile refuses a container with these capabilities.

@@ -14,12 +14,13 @@
 //! one; none is known. The device allow-list (`cgroups`) keeps a container from opening any other loop device, and
 //! `/dev/loop-control`.
 //!
-//! # Control groups
+//! # Control groups and keys
 //!
 //! A program without a profile may make a user namespace, in which it may mount. With a namespace of control groups from
 //! there it could mount its own groups, whose files belong to root: a container that runs as root would lift its own
 //! limits, and freeze others in hierarchies where it has no group of its own. So a container without SYS_ADMIN makes no
-//! namespaces of control groups, whatever its profile.
+//! namespaces of control groups, whatever its profile. Nor does it use keys: the kernel divides them by users, so that
+//! root in a container would read those of the host's root.
 //!
 //! # The default profile
 //!
@@ -42,7 +43,7 @@ use std::io;
 use nix::libc::sock_filter;
 
 use self::assembler::{Section, assemble};
-use self::calls::{Abi, default_rules, group_rules, loop_rules};
+use self::calls::{Abi, default_rules, loop_rules, shared_rules};
 use super::raw;
 use crate::containers::{Seccomp, Security};
 
@@ -77,7 +78,7 @@ fn fixed_filter(security: &Security) -> Vec<sock_filter> {
     let section = |(abi, architecture, end)| Section {
         architecture,
         first_unknown: end,
-        rules: [loop_rules(abi), group_rules(abi, &has)].concat(),
+        rules: [loop_rules(abi), shared_rules(abi, &has)].concat(),
     };
     assemble(&ABIS.map(section))
 }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_of_control_groups_are_refused_without_a_profile() {
+    fn control_groups_and_keys_are_out_of_reach_without_a_profile() {
         let unshare = libc::CLONE_NEWUSER.unsigned_abs();
         let with_groups = unshare | libc::CLONE_NEWCGROUP.unsigned_abs();
         let mut security = Security { seccomp: Seccomp::Unconfined, ..Security::default() };
@@ -146,6 +147,9 @@ mod tests {
                 assert_eq!(call(abi, number, with_groups), refused, "{abi:x} {number}");
             }
             assert_eq!((call(X86_64, 435, 0), call(I386, 435, 0)), (missing, missing), "clone3");
+            for (abi, number) in [(X86_64, 248), (X86_64, 250), (I386, 286), (I386, 288)] {
+                assert_eq!(call(abi, number, 0), refused, "keys: {abi:x} {number}");
+            }
             security.capabilities.insert("SYS_ADMIN".into());
         }
     }
