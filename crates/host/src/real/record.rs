@@ -7,7 +7,7 @@
 //! | `init.lock` | its init | locked while init sets up what only the record leads to: control groups |
 //! | `running.json` | its shim | the program runs, and in which processes |
 //! | `evicted` | whoever is about to end it | its end is not the workload's doing; durable |
-//! | `exit.json` | its shim | it ended; durable |
+//! | `exit.json` | its shim | it ended; durable, and with room from the beginning |
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -37,6 +37,8 @@ const INIT_LOCK: &str = "init.lock";
 const RUNNING: &str = "running.json";
 const EVICTED: &str = "evicted";
 const EXIT: &str = "exit.json";
+/// Room for it: one block.
+const EXIT_SIZE: usize = 4 << 10;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Running {
@@ -85,7 +87,13 @@ impl Record {
     pub fn prepare(&self, spec: &ContainerSpec) -> io::Result<bool> {
         fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&self.dir)?;
         let Some(_lock) = self.lock()? else { return Ok(false) };
-        self.write(SPEC, spec, Durable::No).map(|()| true)
+        self.write(SPEC, spec, Durable::No)?;
+        self.reserve_exit().map(|()| true)
+    }
+
+    /// Takes the room for the last word now, when a container that finds none does not start.
+    fn reserve_exit(&self) -> io::Result<()> {
+        self.open_unfinished(EXIT)?.write_all(&[b' '; EXIT_SIZE])
     }
 
     pub fn spec(&self) -> io::Result<Option<ContainerSpec>> {
@@ -133,7 +141,12 @@ impl Record {
         }
         // The shim is gone for good now. Did it write its last word in the meantime?
         if self.exit()?.is_none() {
-            self.set_exit(&killed(cgroups::oom_killed(&self.dir)))?;
+            let exit = killed(cgroups::oom_killed(&self.dir));
+            if let Err(error) = self.set_exit(&exit) {
+                // It has ended all the same, and what it used can be freed, which may be what is wanting.
+                tracing::warn!(record = %self.dir.display(), %error, "cannot write down how a container ended");
+                return Ok(Some(exited(Some(&running), exit)));
+            }
         }
         Ok(self.exit()?.map(|exit| exited(Some(&running), exit)))
     }
@@ -236,15 +249,25 @@ impl Record {
     }
 
     fn write<T: Serialize>(&self, name: &str, value: &T, durable: Durable) -> io::Result<()> {
-        let (path, unfinished) = (self.dir.join(name), self.dir.join(format!("{name}.new")));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
+        let (path, bytes) = (self.dir.join(name), serde_json::to_vec(value)?);
+        let mut file = self.open_unfinished(name)?;
+        file.write_all(&bytes)?;
+        file.set_len(bytes.len() as u64)?;
         if durable == Durable::Yes {
             file.sync_all()?;
         }
-        fs::rename(&unfinished, &path)?;
+        fs::rename(self.unfinished(name), &path)?;
         if durable == Durable::Yes { sync_parent(&path) } else { Ok(()) }
+    }
+
+    fn unfinished(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.new"))
+    }
+
+    /// Keeps the room that it takes already.
+    fn open_unfinished(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE).open(self.unfinished(name))
     }
 }
 
@@ -343,6 +366,19 @@ pub(super) mod tests {
         }
         record.remove().unwrap();
         assert!(!record.dir().exists());
+    }
+
+    /// Volumes of a container can be taken down although nothing can be written any more.
+    #[test]
+    fn an_end_that_cannot_be_written_down_is_an_end() {
+        let (_dir, record) = record();
+        let (first, gone) = Idle::start();
+        drop(first);
+        record.set_running(&running(&gone, &gone)).unwrap();
+        fs::create_dir(record.dir().join("exit.json.new")).unwrap();
+        assert!(record.set_exit(&exit(7)).is_err());
+        let State::Exited { exit, .. } = record.state().unwrap().unwrap() else { panic!("it runs") };
+        assert_eq!(exit.code, 137);
     }
 
     #[test]

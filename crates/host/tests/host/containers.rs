@@ -266,6 +266,31 @@ async fn a_killed_shim_takes_its_container_along() {
     world.host.containers.remove(&spec.id).await.unwrap();
 }
 
+/// A full disk neither changes how a container ended nor keeps its record from being removed.
+#[tokio::test]
+async fn containers_end_on_a_full_disk() {
+    let world = World::new();
+    let state = world.dir("state");
+    let mounted =
+        crate::world::program("mount", &["-t", "tmpfs", "-o", "size=1m", "none", state.to_str().unwrap()]);
+    assert!(mounted.0, "{}", mounted.1);
+    let containers = &world.host.containers;
+    for (attempt, signal, code) in [(0, libc::SIGTERM, 7), (1, libc::SIGKILL, 137)] {
+        let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done";
+        let spec = world.script(&format!("uid/main/{attempt}"), script);
+        containers.start(&spec).await.unwrap();
+        until_logged(&world, &spec, "up").await;
+        let full = std::fs::write(state.join("fill"), vec![0; 2 << 20]).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        containers.signal(&spec.id, signal).await.unwrap();
+        let exit = wait(&world, &spec.id).await;
+        assert_eq!((exit.code, exit.error), (code, None));
+        containers.remove(&spec.id).await.unwrap();
+        std::fs::remove_file(state.join("fill")).unwrap();
+    }
+    assert!(world.groups().is_empty());
+}
+
 /// The starter died after writing the spec: nothing runs, and the next start begins anew.
 #[tokio::test]
 async fn a_half_started_container_is_started_anew() {
