@@ -165,24 +165,16 @@ async fn crash_at(journey: Journey, point: &str) -> Option<String> {
     died
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn journeys_survive_kill_9_at_every_point() {
-    let (basic, full) = tokio::join!(listed(Journey::Basic), listed(Journey::Full));
-    let every_hit = (1..=basic.len()).map(|hit| (Journey::Basic, hit.to_string()));
-    let known: BTreeSet<&String> = basic.iter().collect();
-    let others: BTreeSet<&String> = full.iter().filter(|name| !known.contains(name)).collect();
-    println!(
-        "{} hits of {} points, and {} points of the full journey",
-        basic.len(),
-        known.len(),
-        others.len()
-    );
-    let others = others.into_iter().map(|name| (Journey::Full, name.clone()));
-    let work: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(others.chain(every_hit).collect()));
-    let died: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+/// How often the process died at each point.
+type Deaths = BTreeMap<String, u32>;
+
+/// Dies at each of these points, several at once.
+async fn sweep(work: impl Iterator<Item = (Journey, String)>) -> Deaths {
+    let work: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(work.collect()));
+    let deaths: Arc<Mutex<Deaths>> = Arc::default();
     let started = std::time::Instant::now();
     let lane = || {
-        let (work, died) = (work.clone(), died.clone());
+        let (work, deaths) = (work.clone(), deaths.clone());
         tokio::spawn(async move {
             loop {
                 let (next, left) = {
@@ -193,8 +185,10 @@ async fn journeys_survive_kill_9_at_every_point() {
                 if left % PROGRESS == 0 {
                     println!("{left} runs left after {} s", started.elapsed().as_secs());
                 }
-                let name = crash_at(journey, &point).await.unwrap_or_else(|| format!("not reached: {point}"));
-                *died.lock().expect("names").entry(name).or_default() += 1;
+                match crash_at(journey, &point).await {
+                    Some(name) => *deaths.lock().expect("names").entry(name).or_default() += 1,
+                    None => println!("not reached: {point} of the {journey:?} journey"),
+                }
             }
         })
     };
@@ -202,18 +196,39 @@ async fn journeys_survive_kill_9_at_every_point() {
     for lane in lanes {
         lane.await.expect("no lane found a defect");
     }
-    let died = died.lock().expect("names");
-    for (name, times) in died.iter() {
+    let deaths = deaths.lock().expect("names");
+    deaths.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn journeys_survive_kill_9_at_every_point() {
+    let (basic, full) = tokio::join!(listed(Journey::Basic), listed(Journey::Full));
+    let known: BTreeSet<&String> = basic.iter().collect();
+    let others: BTreeSet<&String> = full.iter().filter(|name| !known.contains(name)).collect();
+    println!(
+        "{} hits of {} points, and {} points of the full journey",
+        basic.len(),
+        known.len(),
+        others.len()
+    );
+    let every_hit = (1..=basic.len()).map(|hit| (Journey::Basic, hit.to_string()));
+    let every_name = others.iter().map(|name| (Journey::Full, name.to_string()));
+    let mut deaths = sweep(every_name.chain(every_hit)).await;
+    // Roles run side by side, so the n-th hit is not the same point in each run: those that no run died at, by name.
+    let missed: Vec<_> = known.iter().filter(|name| !deaths.contains_key(**name)).collect();
+    println!("{} points by name", missed.len());
+    deaths.extend(sweep(missed.into_iter().map(|name| (Journey::Basic, name.to_string()))).await);
+    for (name, times) in &deaths {
         println!("{times:>4} {name}");
     }
-    let reached = died.iter().filter(|(name, _)| !name.starts_with("not reached"));
-    let reached: Vec<_> = reached.map(|(name, _)| name).collect();
     for wanted in [
         "disk.replace.synced:vol_data.json",
         "kubelet.clean-mount.record",
         "kubelet.remove-directory.volumes",
     ] {
-        assert!(reached.iter().any(|name| *name == wanted), "{wanted} is no point of any journey");
+        assert!(deaths.contains_key(wanted), "{wanted} is no point of any journey");
     }
-    assert!(reached.len() > 50, "only {} points: are the failpoints armed?", reached.len());
+    let (reached, listed) = (deaths.len(), known.len() + others.len());
+    // A point behind a race or a retry is not passed in every run.
+    assert!(reached * 20 >= listed * 19, "died at only {reached} of {listed} points");
 }

@@ -151,6 +151,31 @@ async fn a_restart_goes_on_where_it_stopped() {
     cluster.assert_nothing_left().await;
 }
 
+/// A pod's `fsGroup` reaches the driver, which gives the volume to it; the kubelet's own volumes are given to it, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volumes_belong_to_the_group_of_the_pod() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    create(&claims(&client), &build::claim("data").size("64Mi").build()).await.expect("create claim");
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    let script = format!(
+        "test $(stat -c %g /data) = 2000 && test $(stat -c %g /cache) = 2000 && touch /cache/new && \
+         test $(stat -c %g /cache/new) = 2000 && test $(stat -Lc %g:%a {token}) = 2000:640"
+    );
+    let mut pod = build::pod("grouped").shell(&script).mount("data", "/data").build();
+    let spec = pod.spec.as_mut().expect("spec");
+    let json = serde_json::json!({"fsGroup": 2000, "fsGroupChangePolicy": "OnRootMismatch"});
+    spec.security_context = Some(serde_json::from_value(json).expect("context"));
+    let cache = serde_json::json!({"name": "cache", "emptyDir": {}});
+    spec.volumes.get_or_insert_default().push(serde_json::from_value(cache).expect("volume"));
+    let mount = serde_json::json!({"name": "cache", "mountPath": "/cache"});
+    let mounts = spec.containers[0].volume_mounts.get_or_insert_default();
+    mounts.push(serde_json::from_value(mount).expect("mount"));
+    run_pod(&client, pod).await;
+    delete_claim(&client, "data").await;
+    cluster.assert_nothing_left().await;
+}
+
 /// Goal: two pods that run at the same time use one volume, without any attachment.
 /// Method: each waits for what the other writes, so neither could succeed alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
