@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bowline_host::kernel::Mount;
 
 use super::driver::Driver;
+use super::fit;
 use crate::error::{During, VolumeError, chain};
 use crate::id::VolumeId;
 
@@ -28,6 +29,10 @@ impl Claims {
 
     pub fn release(&self, id: &VolumeId) {
         self.lock().remove(id);
+    }
+
+    fn volumes(&self) -> Vec<VolumeId> {
+        self.lock().keys().cloned().collect()
     }
 
     fn of(&self, id: &VolumeId) -> Option<PathBuf> {
@@ -97,6 +102,15 @@ pub fn shows(device: &Path, table: &[Mount]) -> Vec<PathBuf> {
 pub async fn begin(driver: &Driver) {
     if let Err(error) = recall(driver).await {
         tracing::warn!(error = chain(&error), "which devices block volumes had before is not known");
+    }
+}
+
+/// Withdraws requests to clear the devices of block users before this process closes them: they outlive it.
+pub async fn leave(driver: &Driver) {
+    for id in driver.claims.volumes() {
+        if let Err(error) = fit::attached(driver, &id).await {
+            tracing::warn!(volume = %id, error = chain(&error), "loop device may go when it is closed");
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use tonic::transport::Server;
 use super::claim::claim;
 use super::config::{LocalConfig, NamedNode};
 use super::controller::ControllerService;
+use super::devices;
 use super::driver::Driver;
 use super::group::GroupService;
 use super::identity::IdentityService;
@@ -55,6 +56,7 @@ pub async fn run(
     };
     let (served, ()) = tokio::join!(served, metrics);
     driver.work.settle().await;
+    devices::leave(&driver).await;
     served.map(drop)
 }
 

@@ -193,20 +193,6 @@ impl Loops {
     }
 }
 
-impl Drop for Loops {
-    /// Devices outlive this process: one that a workload asked to clear must not go with its last descriptor.
-    fn drop(&mut self) {
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (device, file) in held {
-            if attribute(device, "loop/autoclear").as_deref() == Some(b"1")
-                && let Err(errno) = raw::loop_keep(file)
-            {
-                tracing::warn!(device = %device.display(), %errno, "loop device goes when it is closed");
-            }
-        }
-    }
-}
-
 /// The first free number; a new one if the file of that device is bound somewhere.
 fn free_number(control: &File, table: &[Mount]) -> std::result::Result<u32, Errno> {
     let number = raw::loop_free(control)?;
