@@ -1,18 +1,67 @@
 //! The variables of a container, from its spec and from the objects that it names. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use bowline_api::{ConfigMap, Container, Meta, Node, Pod, Secret, downward, pod};
 use bowline_host::containers::DEFAULT_PATH;
 use bowline_machinery::Found;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use super::{POD_IP, Problem, config};
 
+/// The longest argument or variable that the kernel takes (`MAX_ARG_STRLEN`), and the most of all of them together.
+const STRING_MAX: usize = 128 << 10;
+const TOTAL_MAX: usize = 6 << 20;
+
 /// Name and value.
 pub type Variable = (String, String);
+
+/// Variables by name, bounded by what a program can be started with: values that use others grow exponentially.
+#[derive(Default)]
+pub struct Environment {
+    variables: Vec<Variable>,
+    places: HashMap<String, usize>,
+    bytes: usize,
+}
+
+impl Environment {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.places.get(name).map(|place| self.variables[*place].1.as_str())
+    }
+
+    /// A later value wins.
+    pub fn set(&mut self, name: &str, value: String) -> Result<(), Problem> {
+        if value.contains('\0') {
+            return Err(config(format!("variable {name:?} contains a NUL byte")));
+        }
+        if name.len() + value.len() + 2 > STRING_MAX {
+            return Err(too_long(&format!("variable {name:?}")));
+        }
+        self.bytes += name.len() + value.len();
+        if self.bytes > TOTAL_MAX {
+            return Err(config(format!("the variables are longer than {TOTAL_MAX} bytes together")));
+        }
+        match self.places.get(name) {
+            Some(place) => self.variables[*place].1 = value,
+            None => {
+                self.places.insert(name.to_owned(), self.variables.len());
+                self.variables.push((name.to_owned(), value));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn into_variables(self) -> Vec<Variable> {
+        self.variables
+    }
+}
+
+fn too_long(what: &str) -> Problem {
+    config(format!("{what} is longer than {STRING_MAX} bytes, with which no program can be started"))
+}
 
 /// What the watches say of the objects that a pod's variables come from, by name.
 #[derive(Clone, Default, PartialEq)]
@@ -43,8 +92,6 @@ impl From<Problem> for Missing {
     }
 }
 
-type Entries = BTreeMap<String, String>;
-
 /// Names of the config maps and secrets that the variables of a pod come from.
 pub fn references(pod: &Pod) -> (Vec<&str>, Vec<&str>) {
     let (mut maps, mut secrets) = (Vec::new(), Vec::new());
@@ -67,54 +114,80 @@ pub fn environment(
     container: &Container,
     hostname: &str,
     objects: &Objects,
-) -> Result<Vec<Variable>, Missing> {
-    let mut env = Vec::new();
+) -> Result<Environment, Missing> {
+    let mut env = Environment::default();
     for from in container.env_from.iter().flatten() {
-        for (name, value) in imported(pod, from, objects)? {
-            set(&mut env, name, value);
-        }
+        import(&mut env, pod, from, objects)?;
     }
     for variable in container.env.iter().flatten() {
         if let Some(value) = value(pod, container, variable, &env, objects)? {
-            set(&mut env, variable.name.clone(), value);
+            env.set(&variable.name, value)?;
         }
     }
-    let added = [("PATH", DEFAULT_PATH), ("HOSTNAME", hostname)];
-    for (name, value) in added {
-        if env.iter().all(|(known, _)| known != name) {
-            env.push((name.to_owned(), value.to_owned()));
+    for (name, value) in [("PATH", DEFAULT_PATH), ("HOSTNAME", hostname)] {
+        if env.get(name).is_none() {
+            env.set(name, value.to_owned())?;
         }
     }
     Ok(env)
 }
 
-fn set(env: &mut Vec<Variable>, name: String, value: String) {
-    env.retain(|(known, _)| *known != name);
-    env.push((name, value));
+/// Command and arguments with variables filled in.
+pub fn arguments(container: &Container, env: &Environment) -> Result<Vec<String>, Problem> {
+    let (mut expanded, mut bytes) = (Vec::new(), 0);
+    for word in container.command.iter().chain(&container.args).flatten() {
+        let word = expand(word, env).map_err(|TooLong| too_long("an argument"))?;
+        bytes += word.len();
+        if bytes > TOTAL_MAX {
+            return Err(config(format!("the arguments are longer than {TOTAL_MAX} bytes together")));
+        }
+        expanded.push(word);
+    }
+    Ok(expanded)
 }
 
 /// Entries whose key is no name of a variable are left out, as upstream does.
-fn imported(pod: &Pod, from: &EnvFromSource, objects: &Objects) -> Result<Entries, Missing> {
-    let entries = match (&from.config_map_ref, &from.secret_ref) {
-        (Some(map), _) => of_map(objects, &map.name, map.optional)?,
-        (None, Some(secret)) => of_secret(objects, &secret.name, secret.optional)?,
-        (None, None) => return Err(config(format!("envFrom of {} has no source", pod.name())).into()),
-    };
+fn import(env: &mut Environment, pod: &Pod, from: &EnvFromSource, objects: &Objects) -> Result<(), Missing> {
     let prefix = from.prefix.as_deref().unwrap_or_default();
-    let named = entries.unwrap_or_default().into_iter().map(|(key, value)| (format!("{prefix}{key}"), value));
-    Ok(named.filter(|(name, _)| is_name(name)).collect())
+    let named = |key: &str| Some(format!("{prefix}{key}")).filter(|name| is_name(name));
+    match (&from.config_map_ref, &from.secret_ref) {
+        (Some(map), _) => {
+            let found = config_map(objects, &map.name, map.optional)?;
+            for (key, value) in found.and_then(|found| found.data.as_ref()).into_iter().flatten() {
+                if let Some(name) = named(key) {
+                    env.set(&name, value.clone())?;
+                }
+            }
+        }
+        (None, Some(secret)) => {
+            let found = secret_object(objects, &secret.name, secret.optional)?;
+            for (key, value) in found.and_then(|found| found.data.as_ref()).into_iter().flatten() {
+                if let Some(name) = named(key) {
+                    env.set(&name, text(&secret.name, key, value)?)?;
+                }
+            }
+        }
+        (None, None) => return Err(config(format!("envFrom of {} has no source", pod.name())).into()),
+    }
+    Ok(())
 }
 
 /// Keys of what `envFrom` names that cannot be names of variables, with the kind and name of their object.
 pub fn skipped(container: &Container, objects: &Objects) -> Vec<(String, Vec<String>)> {
     let sources = container.env_from.iter().flatten().filter_map(|from| {
-        let (kind, name, entries) = match (&from.config_map_ref, &from.secret_ref) {
-            (Some(map), _) => ("configMap", &map.name, of_map(objects, &map.name, Some(true))),
-            (None, Some(secret)) => ("secret", &secret.name, of_secret(objects, &secret.name, Some(true))),
+        let (kind, name, keys) = match (&from.config_map_ref, &from.secret_ref) {
+            (Some(map), _) => {
+                let found = config_map(objects, &map.name, Some(true)).ok()??;
+                ("configMap", &map.name, found.data.iter().flatten().map(|(key, _)| key).collect::<Vec<_>>())
+            }
+            (None, Some(secret)) => {
+                let found = secret_object(objects, &secret.name, Some(true)).ok()??;
+                ("secret", &secret.name, found.data.iter().flatten().map(|(key, _)| key).collect())
+            }
             (None, None) => return None,
         };
         let prefix = from.prefix.as_deref().unwrap_or_default();
-        let keys = entries.ok()??.into_keys().filter(|key| !is_name(&format!("{prefix}{key}")));
+        let keys = keys.into_iter().filter(|key| !is_name(&format!("{prefix}{key}"))).cloned();
         Some((format!("{kind} {name}"), keys.collect::<Vec<_>>()))
     });
     sources.filter(|(_, keys)| !keys.is_empty()).collect()
@@ -125,33 +198,41 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| (' '..='~').contains(&letter) && letter != '=')
 }
 
-fn of_map(objects: &Objects, name: &str, optional: Option<bool>) -> Result<Option<Entries>, Missing> {
-    let read = |map: &ConfigMap| map.data.clone().unwrap_or_default();
-    found(objects.maps.get(name), "configmap", name, optional, read)
+fn config_map<'a>(
+    objects: &'a Objects,
+    name: &str,
+    optional: Option<bool>,
+) -> Result<Option<&'a ConfigMap>, Missing> {
+    found(objects.maps.get(name), "configmap", name, optional)
 }
 
-fn of_secret(objects: &Objects, name: &str, optional: Option<bool>) -> Result<Option<Entries>, Missing> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let read = |secret: &Secret| -> Entries {
-        secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(&value.0))).collect()
-    };
-    found(objects.secrets.get(name), "secret", name, optional, read)
+fn secret_object<'a>(
+    objects: &'a Objects,
+    name: &str,
+    optional: Option<bool>,
+) -> Result<Option<&'a Secret>, Missing> {
+    found(objects.secrets.get(name), "secret", name, optional)
 }
 
 /// `None`: the object is not there, and need not be.
-fn found<K>(
-    found: Option<&Found<Arc<K>>>,
+fn found<'a, K>(
+    found: Option<&'a Found<Arc<K>>>,
     kind: &str,
     name: &str,
     optional: Option<bool>,
-    read: impl Fn(&K) -> Entries,
-) -> Result<Option<Entries>, Missing> {
+) -> Result<Option<&'a K>, Missing> {
     match found {
         None | Some(Found::Unknown) => Err(Missing::Looking),
-        Some(Found::Present(object)) => Ok(Some(read(object))),
+        Some(Found::Present(object)) => Ok(Some(object)),
         Some(Found::Absent) if optional == Some(true) => Ok(None),
         Some(Found::Absent) => Err(config(format!("{kind} {name:?} not found")).into()),
     }
+}
+
+/// An entry of a secret as a variable has it. Other bytes are refused, as by upstream's runtimes, and never altered.
+fn text(secret: &str, key: &str, value: &ByteString) -> Result<String, Problem> {
+    let wrong = |_| config(format!("key {key} in secret {secret:?} is not UTF-8 and cannot be a variable"));
+    String::from_utf8(value.0.clone()).map_err(wrong)
 }
 
 /// `None`: what it comes from is not there, and need not be.
@@ -159,13 +240,16 @@ fn value(
     pod: &Pod,
     container: &Container,
     variable: &EnvVar,
-    env: &[Variable],
+    env: &Environment,
     objects: &Objects,
 ) -> Result<Option<String>, Missing> {
     let given = variable.value.as_deref().unwrap_or_default();
     match &variable.value_from {
         Some(from) if given.is_empty() => referenced(pod, container, variable, from, objects),
-        _ => Ok(Some(expand(given, env))),
+        _ => {
+            let wrong = |TooLong| too_long(&format!("variable {:?}", variable.name));
+            Ok(Some(expand(given, env).map_err(wrong)?))
+        }
     }
 }
 
@@ -176,17 +260,13 @@ fn referenced(
     from: &EnvVarSource,
     objects: &Objects,
 ) -> Result<Option<String>, Missing> {
-    let entry =
-        |kind: &str, name: &str, key: &str, optional: Option<bool>, entries: Option<Entries>| match entries
-            .and_then(|mut entries| entries.remove(key))
-        {
-            Some(value) => Ok(Some(value)),
-            None if optional == Some(true) => Ok(None),
-            None => {
-                let text = format!("couldn't find key {key} in {kind} {}/{name}", pod.namespace());
-                Err(Missing::Problem(config(text)))
-            }
-        };
+    let absent = |kind: &str, name: &str, key: &str, optional: Option<bool>| match optional {
+        Some(true) => Ok(None),
+        _ => {
+            let text = format!("couldn't find key {key} in {kind} {}/{name}", pod.namespace());
+            Err(Missing::Problem(config(text)))
+        }
+    };
     if let Some(field) = &from.field_ref {
         return Ok(Some(field_value(pod, field)?));
     }
@@ -198,12 +278,18 @@ fn referenced(
         return Ok(Some(shown.map_err(config)?));
     }
     if let Some(map) = &from.config_map_key_ref {
-        let entries = of_map(objects, &map.name, map.optional)?;
-        return entry("ConfigMap", &map.name, &map.key, map.optional, entries);
+        let found = config_map(objects, &map.name, map.optional)?;
+        return match found.and_then(|found| found.data.as_ref()?.get(&map.key)) {
+            Some(value) => Ok(Some(value.clone())),
+            None => absent("ConfigMap", &map.name, &map.key, map.optional),
+        };
     }
     if let Some(secret) = &from.secret_key_ref {
-        let entries = of_secret(objects, &secret.name, secret.optional)?;
-        return entry("Secret", &secret.name, &secret.key, secret.optional, entries);
+        let found = secret_object(objects, &secret.name, secret.optional)?;
+        return match found.and_then(|found| found.data.as_ref()?.get(&secret.key)) {
+            Some(value) => Ok(Some(text(&secret.name, &secret.key, value)?)),
+            None => absent("Secret", &secret.name, &secret.key, secret.optional),
+        };
     }
     Err(config(format!("env {:?}: valueFrom has no source that is supported here", variable.name)).into())
 }
@@ -221,21 +307,28 @@ pub fn field_value(pod: &Pod, field: &ObjectFieldSelector) -> Result<String, Pro
     })
 }
 
+/// More than [`STRING_MAX`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLong;
+
 /// Replaces `$(NAME)`; `$$(NAME)` stands for itself, and so does a name that is not known.
-pub fn expand(text: &str, env: &[Variable]) -> String {
+pub fn expand(text: &str, env: &Environment) -> Result<String, TooLong> {
     expand_with(text, env, |_| ())
 }
 
 /// [`expand`], but a name that is not known is an error.
-pub fn expand_strictly(text: &str, env: &[Variable]) -> Result<String, String> {
+pub fn expand_strictly(text: &str, env: &Environment) -> Result<String, String> {
     let mut unknown = None;
     let expanded = expand_with(text, env, |name| {
         unknown.get_or_insert_with(|| name.to_owned());
     });
-    unknown.map_or(Ok(expanded), |name| Err(format!("missing value for {name:?}")))
+    match (unknown, expanded) {
+        (Some(name), _) => Err(format!("missing value for {name:?}")),
+        (None, expanded) => expanded.map_err(|TooLong| format!("longer than {STRING_MAX} bytes")),
+    }
 }
 
-fn expand_with(text: &str, env: &[Variable], mut unknown: impl FnMut(&str)) -> String {
+fn expand_with(text: &str, env: &Environment, mut unknown: impl FnMut(&str)) -> Result<String, TooLong> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -247,9 +340,7 @@ fn expand_with(text: &str, env: &[Variable], mut unknown: impl FnMut(&str)) -> S
             continue;
         }
         let name = tail.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-        let known = name.and_then(|(name, after)| {
-            env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| (value, after))
-        });
+        let known = name.and_then(|(name, after)| Some((env.get(name)?, after)));
         match known {
             Some((value, after)) => {
                 out.push_str(value);
@@ -263,7 +354,10 @@ fn expand_with(text: &str, env: &[Variable], mut unknown: impl FnMut(&str)) -> S
                 rest = tail;
             }
         }
+        if out.len() > STRING_MAX {
+            return Err(TooLong);
+        }
     }
     out.push_str(rest);
-    out
+    if out.len() > STRING_MAX { Err(TooLong) } else { Ok(out) }
 }

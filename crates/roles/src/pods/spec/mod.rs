@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use bowline_api::{Container, Meta, Pod};
 
 #[cfg(test)]
-pub use environment::expand;
+pub use environment::{Environment, expand};
 pub use environment::{Missing, Objects, references, skipped};
 pub use refused::refused;
 #[cfg(test)]
@@ -54,12 +54,9 @@ pub fn build(
 ) -> Result<ContainerSpec, Missing> {
     let hostname: String = hostname(pod).chars().take(HOSTNAME_MAX).collect();
     let env = environment::environment(pod, container, &hostname, &seen.objects)?;
-    let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
-        words.iter().flatten().map(|word| environment::expand(word, &env)).collect()
-    };
     Ok(ContainerSpec {
         id: seen.id(&container.name, number),
-        argv: [expanded(&container.command), expanded(&container.args)].concat(),
+        argv: environment::arguments(container, &env)?,
         working_dir: container.working_dir.as_ref().filter(|d| !d.is_empty()).map(PathBuf::from),
         mounts: mounts::mounts(container, volumes, &env)?,
         devices: mounts::devices(container, volumes)?,
@@ -68,7 +65,7 @@ pub fn build(
         resources: resources::resources(container)?,
         log: log(&seen.config, pod, &container.name, number),
         hostname,
-        env,
+        env: env.into_variables(),
     })
 }
 

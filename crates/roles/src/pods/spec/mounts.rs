@@ -6,14 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use bowline_api::Container;
 use k8s_openapi::api::core::v1::{VolumeDevice, VolumeMount};
 
-use super::environment::{Variable, expand_strictly};
+use super::environment::{Environment, expand_strictly};
 use super::{Problem, config};
 use crate::pods::world::{Binding, VolumeAt};
 
 pub fn mounts(
     container: &Container,
     volumes: &BTreeMap<String, VolumeAt>,
-    env: &[Variable],
+    env: &Environment,
 ) -> Result<Vec<Binding>, Problem> {
     let mut bindings = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
@@ -43,19 +43,22 @@ fn absolute(path: &str) -> PathBuf {
 }
 
 /// Checked again after variables are in it: the API server saw them by name only.
-fn sub_path(mount: &VolumeMount, env: &[Variable]) -> Result<Option<PathBuf>, Problem> {
+fn sub_path(mount: &VolumeMount, env: &Environment) -> Result<Option<PathBuf>, Problem> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let text = match (given(&mount.sub_path), given(&mount.sub_path_expr)) {
-        (Some(text), _) => text,
+    // A message shows the expression, because a variable may come from a secret.
+    let (text, shown) = match (given(&mount.sub_path), given(&mount.sub_path_expr)) {
+        (Some(text), _) => (text.clone(), text),
         (None, Some(expression)) => {
-            expand_strictly(&expression, env).map_err(|why| config(format!("subPathExpr: {why}")))?
+            let text =
+                expand_strictly(&expression, env).map_err(|why| config(format!("subPathExpr: {why}")))?;
+            (text, expression)
         }
         (None, None) => return Ok(None),
     };
     let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(&text).components().all(inside) {
         return Err(config(format!(
-            "subPath {text:?} of volume {:?} must be relative and must not contain `..`",
+            "subPath {shown:?} of volume {:?} must be relative and must not contain `..`",
             mount.name
         )));
     }

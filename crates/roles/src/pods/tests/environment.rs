@@ -130,7 +130,7 @@ fn sub_paths_stay_in_their_volume() {
         (json!({"subPathExpr": "logs/$(NOPE)"}), Err("subPathExpr: missing value for \"NOPE\"")),
         (
             json!({"subPathExpr": "$(UP)"}),
-            Err("subPath \"../x\" of volume \"data\" must be relative and must not contain `..`"),
+            Err("subPath \"$(UP)\" of volume \"data\" must be relative and must not contain `..`"),
         ),
         (
             json!({"subPath": "/etc"}),
@@ -157,4 +157,43 @@ fn what_comes_from_a_secret_is_not_in_a_decision_that_is_logged() {
     let seen = with(asking(env, json!([])), objects);
     let shown = format!("{:?} {seen:?}", decide(&seen));
     assert!(shown.contains("uid/main/0") && !shown.contains("hunter2"), "{shown}");
+}
+
+/// Each variable doubles the one before it: thirty of them would be a gigabyte.
+#[test]
+fn variables_cannot_grow_beyond_what_the_kernel_takes() {
+    let mut env = vec![json!({"name": "V0", "value": "x".repeat(1024)})];
+    env.extend((1..12).map(|n| json!({"name": format!("V{n}"), "value": format!("$(V{0})$(V{0})", n - 1)})));
+    let text = "variable \"V7\" is longer than 131072 bytes, with which no program can be started";
+    refused_with(seen(asking(json!(env), json!([]))), "CreateContainerConfigError", text);
+    let mut long = asking(json!(env[..7]), json!([]));
+    long.spec.as_mut().unwrap().containers[0].args = Some(vec!["$(V6)$(V6)$(V6)".into()]);
+    let text = "an argument is longer than 131072 bytes, with which no program can be started";
+    refused_with(seen(long), "CreateContainerConfigError", text);
+    let many: Vec<_> = (0..120).map(|n| json!({"name": format!("W{n}"), "value": "$(V6)"})).collect();
+    let all = json!([&env[..7], &many[..]].concat());
+    let text = "the variables are longer than 6291456 bytes together";
+    refused_with(seen(asking(all, json!([]))), "CreateContainerConfigError", text);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_and_not_altered() {
+    let env = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]);
+    let from = json!([{"secretRef": {"name": "s"}}]);
+    let table = [
+        (
+            asking(env.clone(), json!([])),
+            &b"\xff\xfe"[..],
+            "key k in secret \"s\" is not UTF-8 and cannot be a variable",
+        ),
+        (asking(json!([]), from), b"\xff\xfe", "key k in secret \"s\" is not UTF-8 and cannot be a variable"),
+        (asking(env, json!([])), b"a\0b", "variable \"A\" contains a NUL byte"),
+    ];
+    for (pod, bytes, text) in table {
+        let value = k8s_openapi::ByteString(bytes.into());
+        let data = Some([("k".to_owned(), value)].into());
+        let mut objects = Objects::default();
+        objects.secrets.insert("s".into(), Found::Present(Arc::new(Secret { data, ..Default::default() })));
+        refused_with(with(pod, objects), "CreateContainerConfigError", text);
+    }
 }
