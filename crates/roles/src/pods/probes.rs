@@ -97,7 +97,9 @@ pub fn next(
     attempt: &Attempt,
 ) -> Option<Result<ProbeKind, Timestamp>> {
     let State::Running { started_at, .. } = attempt.state else { return None };
-    if attempt.term_at.is_some() || !post_start_done(seen, pod, container, attempt) {
+    // A run that is being ended stays condemned, whatever it would answer while its preStop hook runs.
+    if attempt.stopping_since.or(attempt.term_at).is_some() || !post_start_done(seen, pod, container, attempt)
+    {
         return None;
     }
     let started = started(seen, pod, container, attempt);
@@ -112,12 +114,18 @@ pub fn next(
         }
         let delay = probe.initial_delay_seconds.and_then(|delay| u64::try_from(delay).ok()).unwrap_or(0);
         let at = state.next_at.unwrap_or_else(|| after(started_at, Duration::from_secs(delay)));
-        if at <= seen.now {
+        if at <= seen.now || turned_back(seen.now, state.next_at, probe) {
             return Some(Ok(kind));
         }
         soonest = Some(soonest.map_or(at, |known| known.min(at)));
     }
     soonest.map(Err)
+}
+
+/// Whether the clock was turned back since the next question was planned: it is never more than a period away.
+fn turned_back(now: Timestamp, planned: Option<Timestamp>, probe: &Probe) -> bool {
+    let period = seconds(probe.period_seconds, PERIOD);
+    planned.is_some_and(|at| at > after(now, period.saturating_mul(2)))
 }
 
 /// What the API shows of exactly this run: what an earlier process found out about it.

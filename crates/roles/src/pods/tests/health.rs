@@ -234,3 +234,30 @@ fn readiness_gates_keep_a_pod_from_being_ready() {
     assert_eq!(gated(with("False")), ("False".into(), no.into()));
     assert_eq!(gated(with("True")), ("True".into(), String::new()));
 }
+
+/// A good answer during its preStop hook does not spare it: the hook has already begun to shut it down.
+#[test]
+fn a_container_that_failed_its_probe_is_not_asked_again() {
+    let pod = probing(json!({
+        "livenessProbe": {"tcpSocket": {"port": 1}}, "readinessProbe": {"tcpSocket": {"port": 1}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": 60}}},
+    }));
+    let mut seen = seen_with(pod, |attempt| {
+        settled(ProbeKind::Liveness, false)(attempt);
+        (attempt.pre_stop, attempt.stopping_since) = (HookState::Running, Some(at(1000)));
+    });
+    seen.now = at(1020);
+    assert_eq!(decide(&seen), Step::Wait(Why::Scheduled(at(1030))), "until its grace is over");
+}
+
+#[test]
+fn a_clock_that_is_turned_back_does_not_stop_probes() {
+    let pod = probing(json!({"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 10}}));
+    let mut seen = seen_with(pod, settled(ProbeKind::Liveness, true));
+    let table = [(1000, None), (1009, None), (1010, Some(())), (995, None), (700, Some(()))];
+    for (now, asked) in table {
+        seen.now = at(now);
+        let probes = matches!(decide(&seen), Step::Do(Action::Probe { .. }));
+        assert_eq!(probes.then_some(()), asked, "at {now}: {}", short(&decide(&seen)));
+    }
+}
