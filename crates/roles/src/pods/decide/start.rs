@@ -89,7 +89,8 @@ pub fn blocked(seen: &Observed, pod: &Pod, container: &Container, init: bool) ->
     }
 }
 
-/// How the last run of a container stands. Where no record is left, the API's word on its end counts.
+/// How the last run of a container stands. Where no record is left, the API's word on its end counts; not for an init
+/// container, which runs again when its pod is started anew on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
     NotStarted,
@@ -101,6 +102,7 @@ pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
     match seen.latest(name).map(|attempt| &attempt.state) {
         Some(State::Running { .. }) => Run::Running,
         Some(State::Exited { exit, .. }) => Run::Ended { code: exit.code, at: exit.finished_at },
+        None if init && !pod.deleting() => Run::NotStarted,
         None => {
             let ended = status::old(pod, name, init).and_then(|s| s.state.as_ref()?.terminated.as_ref());
             let at = ended.and_then(|t| t.finished_at.as_ref()).map_or(seen.now, |t| t.0);

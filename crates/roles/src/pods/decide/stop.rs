@@ -96,7 +96,20 @@ pub(super) fn evicted(seen: &Observed, pod: &Pod) -> Step {
     if let Some(step) = stop(seen, Some(pod), |_, _| true, |_, attempt| drain_end(seen, attempt)) {
         return step;
     }
+    if let Some(action) = init_again(seen, pod) {
+        return Step::Do(action);
+    }
     if seen.inside { Step::Do(Action::Leave) } else { Step::Done }
+}
+
+/// Forgets the runs of init containers before volumes go: what they put into those in memory goes along, so the next
+/// start begins with them. A pod that has nothing left to run needs none.
+fn init_again(seen: &Observed, pod: &Pod) -> Option<Action> {
+    let unfinished = spec::app_containers(pod).iter().any(|one| seen.latest(&one.name).is_none());
+    let mut init = spec::init_containers(pod).iter().filter(|_| unfinished);
+    let (container, number) =
+        init.find_map(|one| Some((one.name.clone(), seen.latest(&one.name)?.number)))?;
+    Some(Action::Remove { container, number })
 }
 
 fn drain_end(seen: &Observed, attempt: &Attempt) -> Timestamp {

@@ -269,6 +269,37 @@ fn what_an_earlier_process_ended_runs_again() {
     }
 }
 
+/// Volumes in memory go with an orderly stop, and what init containers had put there: they run again.
+#[test]
+fn init_containers_run_again_after_an_orderly_stop() {
+    let status = json!({"phase": "Running",
+        "initContainerStatuses": [{
+            "name": "one", "image": "host", "imageID": "host", "ready": true, "restartCount": 0,
+            "containerID": "bowline://uid/one/0",
+            "state": {"terminated": {"exitCode": 0, "finishedAt": "1970-01-01T00:15:50Z"}},
+        }],
+        "containerStatuses": [{
+            "name": "main", "image": "host", "imageID": "host", "ready": true, "restartCount": 0,
+            "containerID": "bowline://uid/main/0", "state": {"running": {}},
+        }],
+    });
+    let object = pod(|pod| {
+        let spec = pod.spec.as_mut().unwrap();
+        let one = bowline_api::Container { name: "one".into(), ..spec.containers[0].clone() };
+        spec.init_containers = Some(vec![one]);
+        pod.status = Some(serde_json::from_value(status).unwrap());
+    });
+    let mut seen = seen(object).with("one", vec![ended(0, 0, 950)]);
+    seen.evicting = true;
+    assert_eq!(short(&decide(&seen)), "remove one/0", "before its volumes go");
+    seen.attempts.clear();
+    assert_eq!(short(&decide(&seen)), "Leave");
+    seen.evicting = false;
+    assert_eq!(short(&decide(&seen)), "start one/1");
+    seen.attempts.insert("one".into(), vec![ended(1, 0, 990)]);
+    assert_eq!(short(&decide(&seen)), "start main/1");
+}
+
 /// One effect each: what earlier runs wrote, then the record of the one that was followed.
 #[test]
 fn a_run_that_was_followed_leaves_its_own_logs_only() {
