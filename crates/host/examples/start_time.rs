@@ -29,6 +29,7 @@ async fn main() -> io::Result<()> {
             security: Default::default(),
             resources: Default::default(),
             log: dir.path().join("log"),
+            message_path: None,
         };
         let begun = Instant::now();
         host.containers.start(&spec).await.map_err(io::Error::other)?;

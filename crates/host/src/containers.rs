@@ -16,6 +16,8 @@ use crate::kernel::Result;
 pub const START_ERROR: i32 = 128;
 /// Code of a process that a signal ended is this and the signal.
 pub const SIGNALLED: i32 = 128;
+/// As much of a message as upstream shows.
+pub const MESSAGE_MAX: usize = 4096;
 /// As container runtimes set it when the image says nothing.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -181,6 +183,9 @@ pub struct ContainerSpec {
     /// Standard output and error, line by line in the format of the CRI, appended. Large files are put aside
     /// under the same name with a number, and the oldest go.
     pub log: PathBuf,
+    /// Where the program finds a small empty file, in memory; what it leaves there is the message of its end.
+    #[serde(default)]
+    pub message_path: Option<PathBuf>,
 }
 
 impl ContainerSpec {
@@ -190,11 +195,14 @@ impl ContainerSpec {
         if let Some(unknown) = self.security.capabilities.iter().find(known) {
             return Err(format!("capability `{unknown}` is not known; names are written as in `NET_ADMIN`"));
         }
-        for binding in self.mounts.iter().chain(&self.devices) {
-            if !binding.target.is_absolute() || leads_up(&binding.target) {
-                let target = binding.target.display();
+        let targets = self.mounts.iter().chain(&self.devices).map(|binding| &binding.target);
+        for target in targets.chain(&self.message_path) {
+            if !target.is_absolute() || leads_up(target) {
+                let target = target.display();
                 return Err(format!("mount at `{target}`: the path has to be absolute and without `..`"));
             }
+        }
+        for binding in self.mounts.iter().chain(&self.devices) {
             if let Some(path) = binding.sub_path.as_ref().filter(|path| path.is_absolute() || leads_up(path))
             {
                 let path = path.display();
@@ -220,6 +228,10 @@ pub struct Exit {
     /// The kernel ended one of its processes because `memory_max` was reached.
     #[serde(default)]
     pub oom_killed: bool,
+    /// What the program left in the file at `message_path`, up to [`MESSAGE_MAX`] bytes. It is lost when the container
+    /// as a whole is killed.
+    #[serde(default)]
+    pub message: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub(super) struct Container {
     evicted: bool,
     /// Whether it does nothing when it is asked to end.
     pub stubborn: bool,
+    /// What its program has left at `message_path`.
+    pub message: Option<String>,
     /// What it was started with.
     pub spec: ContainerSpec,
     /// Filesystems its mount namespace keeps in use while it runs.
@@ -57,6 +59,7 @@ impl World {
                     finished_at: now,
                     error: Some(error),
                     oom_killed: false,
+                    message: None,
                 };
                 State::Exited { started_at: now, exit }
             }
@@ -68,6 +71,7 @@ impl World {
             state: watch::Sender::new(state.clone()),
             evicted: false,
             stubborn: false,
+            message: None,
             spec: spec.clone(),
             uses,
         };
@@ -86,11 +90,19 @@ impl World {
     }
 
     pub fn end_as(&mut self, id: &str, code: i32, error: Option<&str>, oom_killed: bool, now: Timestamp) {
-        let Some(container) = self.containers.get(id) else { return };
+        let Some(container) = self.containers.get_mut(id) else { return };
+        let message = container.message.take();
         let signal = (code > SIGNALLED).then_some(code - SIGNALLED);
         container.state.send_modify(|state| {
             if let State::Running { started_at, .. } = *state {
-                let exit = Exit { code, signal, finished_at: now, error: error.map(Into::into), oom_killed };
+                let exit = Exit {
+                    code,
+                    signal,
+                    finished_at: now,
+                    error: error.map(Into::into),
+                    oom_killed,
+                    message,
+                };
                 *state = State::Exited { started_at, exit };
             }
         });

@@ -39,6 +39,13 @@ impl FakeHost {
         self.world().end_container(id, code, None, now);
     }
 
+    /// The program of a container leaves a message about its end.
+    pub fn leave_message(&self, id: &str, text: &str) {
+        if let Some(container) = self.world().containers.get_mut(id) {
+            container.message = container.spec.message_path.is_some().then(|| text.to_owned());
+        }
+    }
+
     /// Ends a running container as the kernel does when its memory is used up.
     pub fn out_of_memory(&self, id: &str) {
         let now = self.now();

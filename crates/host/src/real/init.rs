@@ -3,6 +3,7 @@
 //! It stays process 1, because the kernel does not deliver SIGTERM to a process 1 that has no handler for it:
 //! it waits for signals and passes them on. When it ends, the kernel ends everything else in the container.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -21,7 +22,7 @@ use rustix::process::DumpableBehavior;
 
 use super::record::Record;
 use super::shim::Message;
-use super::{cgroups, identity, raw, rootfs};
+use super::{cgroups, identity, message, raw, rootfs};
 use crate::containers::{ContainerSpec, DEFAULT_PATH, SIGNALLED};
 use crate::kernel::KernelError;
 
@@ -31,7 +32,7 @@ pub(super) const UMASK: u32 = 0o022;
 /// before the process opens anything.
 pub fn init_main(dir: &Path) -> i32 {
     let ended = match start(&Record::new(dir)) {
-        Ok(child) => supervise(&child),
+        Ok((child, file)) => supervise(&child).and_then(|ended| with_message(ended, file.as_ref())),
         Err(error) => return i32::from(tell(&Message::Failed(error)).is_err()),
     };
     match ended {
@@ -41,7 +42,7 @@ pub fn init_main(dir: &Path) -> i32 {
 }
 
 /// Everything up to the running program. The error text is what a person reads about the failed start.
-fn start(record: &Record) -> Result<Child, String> {
+fn start(record: &Record) -> Result<(Child, Option<File>), String> {
     keep_to_itself(c"container-init").map_err(|e| text("keep init to itself", &e))?;
     // Without its shim nobody would record how this container ends.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
@@ -56,7 +57,8 @@ fn start(record: &Record) -> Result<Child, String> {
     rustix::system::sethostname(spec.hostname.as_bytes())
         .map_err(|e| text(&format!("set host name `{}`", spec.hostname), &e.into()))?;
     let failed = |KernelError { what, why, .. }| format!("{what}: {why}");
-    let given = rootfs::take(&spec).map_err(failed)?;
+    let mut given = rootfs::take(record.dir(), &spec).map_err(failed)?;
+    let message = given.message.take();
     let devices = given.devices.clone();
     // Both take their time in the kernel, and neither needs the other.
     let (root, groups) = thread::scope(|scope| {
@@ -73,7 +75,17 @@ fn start(record: &Record) -> Result<Child, String> {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let command = command(&spec)?;
     identity::confine(&spec.security)?;
-    spawn(&spec, command)
+    Ok((spawn(&spec, command)?, message))
+}
+
+/// Adds what the program left in the file of its message.
+fn with_message(ended: Message, file: Option<&File>) -> io::Result<Message> {
+    Ok(match (ended, file) {
+        (Message::Ended { code, signal, .. }, Some(file)) => {
+            Message::Ended { code, signal, message: message::read(file)? }
+        }
+        (ended, _) => ended,
+    })
 }
 
 /// A shim that died before this process asked to die with it has closed its end of the pipe for reports.
@@ -167,11 +179,12 @@ fn bury(child: Pid) -> io::Result<Option<Message>> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == child => {
-                ended = Some(Message::Ended { code, signal: None });
+                ended = Some(Message::Ended { code, signal: None, message: None });
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
                 let signal = signal as i32;
-                ended = Some(Message::Ended { code: SIGNALLED + signal, signal: Some(signal) });
+                ended =
+                    Some(Message::Ended { code: SIGNALLED + signal, signal: Some(signal), message: None });
             }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(ended),
             Ok(_) => {}

@@ -32,6 +32,7 @@ mod lookup;
 mod loops;
 mod machine;
 mod masks;
+mod message;
 mod mountinfo;
 mod mounts;
 mod net;

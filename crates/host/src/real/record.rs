@@ -284,6 +284,7 @@ fn killed(oom_killed: bool) -> Exit {
         finished_at: Timestamp::now(),
         error: Some("container shim was killed".into()),
         oom_killed,
+        message: None,
     }
 }
 
@@ -323,7 +324,14 @@ pub(super) mod tests {
     }
 
     fn exit(code: i32) -> Exit {
-        Exit { code, signal: None, finished_at: Timestamp::UNIX_EPOCH, error: None, oom_killed: false }
+        Exit {
+            code,
+            signal: None,
+            finished_at: Timestamp::UNIX_EPOCH,
+            error: None,
+            oom_killed: false,
+            message: None,
+        }
     }
 
     /// Its volumes are in use until the last of it is gone.

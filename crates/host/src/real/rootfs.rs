@@ -5,7 +5,7 @@
 //! volumes in use that it was given.
 
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ use super::bindings::{self, Detached, call};
 use super::cgroups::Device;
 use super::raw::MountOptions;
 use super::skeleton::Hidden;
-use super::{masks, mountinfo, raw, skeleton};
+use super::{masks, message, mountinfo, raw, skeleton};
 use crate::containers::ContainerSpec;
 use crate::kernel::{KernelError, Result};
 
@@ -74,15 +74,24 @@ const BORROWED: MountOptions = MountOptions { read_only: true, no_devices: true,
 pub(super) struct Given {
     bindings: Vec<Detached>,
     pub devices: Vec<Device>,
+    /// Where the program leaves its message.
+    pub message: Option<File>,
 }
 
-/// The first half: everything that the host's paths are needed for.
-pub(super) fn take(spec: &ContainerSpec) -> Result<Given> {
+/// The first half: everything that the host's paths are needed for. `dir` is any directory that neither init nor the
+/// container will need.
+pub(super) fn take(dir: &Path, spec: &ContainerSpec) -> Result<Given> {
     // Unmounts on the host still reach this copy of its mounts, but nothing goes back.
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     call("detach from the host's mounts", mount_change("/", slave))?;
-    let (bindings, devices) = bindings::detach(spec)?;
-    Ok(Given { bindings, devices })
+    let (mut bindings, devices) = bindings::detach(spec)?;
+    let message = spec.message_path.as_deref().map(|target| message::create(dir, target)).transpose()?;
+    // Last: it lies over what a volume has at its path.
+    let message = message.map(|(binding, file)| {
+        bindings.push(binding);
+        file
+    });
+    Ok(Given { bindings, devices, message })
 }
 
 /// The second half: builds the root. `dir` is any directory that the container will not need.
@@ -184,7 +193,7 @@ fn mount_own(dir: &Path, root: &Path, spec: &ContainerSpec) -> Result<Vec<OwnedF
     let no_surprises = MountFlags::NOSUID | MountFlags::NODEV;
     own("proc", "proc", SAFE, "")?;
     own("sysfs", "sys", SAFE | MountFlags::RDONLY, "")?;
-    let files = DEV_FILES + spec.devices.len();
+    let files = DEV_FILES + spec.devices.len() + usize::from(spec.message_path.is_some());
     own("tmpfs", "dev", MountFlags::NOSUID, &format!("mode=755,size=64k,nr_inodes={files}"))?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
     own("devpts", "dev/pts", terminals, "newinstance,ptmxmode=0666,mode=0620")?;

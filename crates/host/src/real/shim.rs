@@ -49,6 +49,8 @@ pub(super) enum Message {
     Ended {
         code: i32,
         signal: Option<i32>,
+        /// What the program left in the file of its message.
+        message: Option<String>,
     },
 }
 
@@ -126,7 +128,7 @@ fn attend(
     attendant.finish()?;
     Ok(match last {
         Some(Message::Failed(error)) => failed(error),
-        Some(Message::Ended { code, signal }) => ended(code, signal),
+        Some(Message::Ended { code, signal, message }) => Exit { message, ..ended(code, signal) },
         // Killed with everything in it, before it could say a word.
         Some(Message::Started) | None => match status.signal() {
             Some(signal) => ended(SIGNALLED + signal, Some(signal)),
@@ -149,9 +151,10 @@ fn failed(error: String) -> Exit {
         finished_at: Timestamp::now(),
         error: Some(error),
         oom_killed: false,
+        message: None,
     }
 }
 
 fn ended(code: i32, signal: Option<i32>) -> Exit {
-    Exit { code, signal, finished_at: Timestamp::now(), error: None, oom_killed: false }
+    Exit { code, signal, finished_at: Timestamp::now(), error: None, oom_killed: false, message: None }
 }

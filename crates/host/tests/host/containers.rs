@@ -325,3 +325,29 @@ async fn many_starts_of_one_container_are_one_start() {
     wait(&world, &spec.id).await;
     assert_eq!(world.log(&spec), "started\n");
 }
+
+#[tokio::test]
+async fn a_message_about_the_end_is_kept() {
+    let world = World::new();
+    let volume = world.dir("volume");
+    std::fs::write(volume.join("message"), "of the volume").unwrap();
+    let write = |path: &str| format!("cat {path}; echo -n why > {path}; exit 3");
+    for path in ["/dev/termination-log", "/some/where/message", "/tmp/message", "/data/message"] {
+        let mut spec = world.script("uid/main/0", &write(path));
+        spec.mounts = vec![binding(&volume, "/data", false)];
+        spec.message_path = Some(path.into());
+        (spec.security.uid, spec.security.gid, spec.security.read_only_root) = (1000, 1000, true);
+        let (exit, said) = run(&world, &spec).await;
+        assert_eq!((exit.code, exit.message.as_deref(), said.as_str()), (3, Some("why"), ""), "{path}");
+    }
+    assert_eq!(std::fs::read_to_string(volume.join("message")).unwrap(), "of the volume");
+    let mut spec = world.script("uid/main/0", "yes | head -c 100000 > /dev/termination-log; kill -9 $$");
+    spec.message_path = Some("/dev/termination-log".into());
+    let (exit, _) = run(&world, &spec).await;
+    assert_eq!((exit.code, exit.message.map(|text| text.len())), (137, Some(4096)), "no more than is shown");
+    let (exit, _) = run(&world, &ContainerSpec { argv: vec!["true".into()], ..spec.clone() }).await;
+    assert_eq!((exit.code, exit.message), (0, None));
+    spec.message_path = Some("/data/../etc/message".into());
+    let (exit, _) = run(&world, &spec).await;
+    assert!(exit.error.is_some_and(|error| error.contains("without `..`")), "refused");
+}

@@ -169,6 +169,7 @@ fn container(id: &str, source: PathBuf) -> ContainerSpec {
         security: Default::default(),
         resources: Default::default(),
         log: "/tmp/log".into(),
+        message_path: None,
     }
 }
 

@@ -88,6 +88,7 @@ async fn run_container(host: &Host, dir: &Path, volume: &Path) {
         security: Default::default(),
         resources: Default::default(),
         log: dir.join("log"),
+        message_path: None,
     };
     let running = containers.start(&spec).await.unwrap();
     assert!(matches!(running, State::Running { .. }));

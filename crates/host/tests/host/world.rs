@@ -94,6 +94,7 @@ impl World {
             security: Default::default(),
             resources: Default::default(),
             log: self.path(&format!("{}.log", id.replace('/', "_"))),
+            message_path: None,
         }
     }
 

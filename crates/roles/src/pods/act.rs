@@ -355,6 +355,7 @@ fn lost(now: Timestamp) -> Exit {
 fn gone_is_fine(result: Result<(), EffectError>) -> Result<(), EffectError> {
     match result {
         Err(error) if error.not_found() => Ok(()),
+        message: None,
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! What a container that failed wrote last: its termination message under `FallbackToLogsOnError`.
+//! What a container that failed wrote last: its termination message under `FallbackToLogsOnError`, if it left none.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Pods {
         exit: &Exit,
     ) -> Option<String> {
         let found = self.pods.indexed(PODS_BY_UID, uid);
-        let pod = found.first().filter(|_| exit.code != 0)?;
+        let pod = found.first().filter(|_| exit.code != 0 && exit.message.is_none())?;
         let container = pod::containers(pod).find(|one| one.name == container)?;
         if container.termination_message_policy.as_deref() != Some("FallbackToLogsOnError") {
             return None;

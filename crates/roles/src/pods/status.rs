@@ -263,7 +263,7 @@ fn terminated(seen: &Observed, name: &str, attempt: &Attempt) -> Option<Containe
         exit_code: exit.code,
         signal: exit.signal,
         reason: Some(reason.into()),
-        message: exit.error.clone().or_else(|| attempt.last_lines.clone()),
+        message: exit.error.clone().or_else(|| exit.message.clone()).or_else(|| attempt.last_lines.clone()),
         started_at: Some(time(*started_at)),
         finished_at: Some(time(exit.finished_at)),
         container_id: Some(container_id(seen, name, attempt.number)),

@@ -251,3 +251,17 @@ async fn the_status_of_a_container_that_failed_shows_the_end_of_its_log() {
     let message = |w: &World| main_of(w)?.last_state?.terminated?.message;
     world.until("shown", |w| message(w).as_deref() == Some("out of ideas\n")).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_container_shows_the_message_that_it_left() {
+    let world = world().await;
+    let own =
+        json!({"terminationMessagePath": "/tmp/why", "terminationMessagePolicy": "FallbackToLogsOnError"});
+    let id = format!("{}/main/0", world.pod(pod(json!({}), own)).await.uid());
+    world.until("running", |w| w.phase("p") == "Running").await;
+    assert_eq!(world.fake.container_spec(&id).unwrap().message_path, Some("/tmp/why".into()));
+    world.fake.leave_message(&id, "all done");
+    world.fake.exit(&id, 0);
+    let message = |w: &World| main_of(w)?.last_state?.terminated?.message;
+    world.until("shown", |w| message(w).as_deref() == Some("all done")).await;
+}

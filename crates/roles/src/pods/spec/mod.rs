@@ -7,7 +7,7 @@ mod resources;
 mod security;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bowline_api::{Container, Meta, Pod};
 
@@ -64,9 +64,18 @@ pub fn build(
         security: security::security(pod, container, seen.config.allow_privileged)?,
         resources: resources::resources(container)?,
         log: log(&seen.config, pod, &container.name, number),
+        message_path: container
+            .termination_message_path
+            .as_ref()
+            .filter(|path| !path.is_empty())
+            .map(absolute),
         hostname,
         env: env.into_variables(),
     })
+}
+
+fn absolute(path: impl AsRef<Path>) -> PathBuf {
+    Path::new("/").join(path)
 }
 
 /// A pod as upstream names it in messages.

@@ -7,7 +7,7 @@ use bowline_api::Container;
 use k8s_openapi::api::core::v1::{VolumeDevice, VolumeMount};
 
 use super::environment::{Environment, expand_strictly};
-use super::{Problem, config};
+use super::{Problem, absolute, config};
 use crate::pods::world::{Binding, VolumeAt};
 
 pub fn mounts(
@@ -36,10 +36,6 @@ pub fn devices(container: &Container, volumes: &BTreeMap<String, VolumeAt>) -> R
         None => Err(config(format!("volume {:?} is not mapped", device.name))),
     };
     container.volume_devices.iter().flatten().map(binding).collect()
-}
-
-fn absolute(path: &str) -> PathBuf {
-    Path::new("/").join(path)
 }
 
 /// Checked again after variables are in it: the API server saw them by name only.

@@ -11,9 +11,6 @@ use super::{Problem, config, resources, security};
 use crate::localvolumes;
 use crate::pods::handlers::signal_number;
 
-/// What upstream's defaults write into every container.
-const TERMINATION_LOG: &str = "/dev/termination-log";
-
 /// The first thing that keeps a container from running, whatever changes outside its pod.
 pub fn refused(pod: &Pod, container: &Container, allow_privileged: bool) -> Option<Problem> {
     let spec = pod.spec.as_ref()?;
@@ -111,8 +108,6 @@ fn of_container(container: &Container) -> Checked {
     unless(container.stdin == Some(true), "stdin")?;
     unless(container.stdin_once == Some(true), "stdinOnce")?;
     unless(container.tty == Some(true), "tty")?;
-    let message = container.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG);
-    unless(message != TERMINATION_LOG, "terminationMessagePath other than /dev/termination-log")?;
     if container.command.as_ref().is_none_or(Vec::is_empty)
         && container.args.as_ref().is_none_or(Vec::is_empty)
     {

@@ -87,8 +87,14 @@ fn a_container_is_started_with_all_it_asks_for() {
 #[test]
 fn crashes_are_counted_until_a_long_run() {
     let runtime = Runtime::default();
-    let exit =
-        |second| Exit { code: 1, signal: None, finished_at: at(second), error: None, oom_killed: false };
+    let exit = |second| Exit {
+        code: 1,
+        signal: None,
+        finished_at: at(second),
+        error: None,
+        oom_killed: false,
+        message: None,
+    };
     for (number, started, finished, crashes) in
         [(0, 0, 5, 1), (1, 5, 10, 2), (2, 10, 700, 1), (3, 700, 701, 2)]
     {

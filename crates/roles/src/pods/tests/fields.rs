@@ -101,7 +101,6 @@ fn samples() -> Vec<(&'static str, Value, Value)> {
         own("Container.image", json!({"image": "nginx"})),
         own("Container.restartPolicy", json!({"restartPolicy": "Always"})),
         own("Container.restartPolicyRules", json!({"restartPolicyRules": [{"action": "Restart"}]})),
-        own("Container.terminationMessagePath", json!({"terminationMessagePath": "/tmp/message"})),
         own("Container.stdin", json!({"stdin": true})),
         own("Container.stdinOnce", json!({"stdinOnce": true})),
         own("Container.tty", json!({"tty": true})),

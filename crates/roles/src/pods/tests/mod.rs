@@ -68,7 +68,8 @@ fn running(number: u32) -> Attempt {
 }
 
 fn ended(number: u32, code: i32, finished: i64) -> Attempt {
-    let exit = Exit { code, signal: None, finished_at: at(finished), error: None, oom_killed: false };
+    let exit =
+        Exit { code, signal: None, finished_at: at(finished), error: None, oom_killed: false, message: None };
     Attempt { state: State::Exited { started_at: at(900), exit }, ..running(number) }
 }
 
