@@ -76,7 +76,24 @@ fn of_pod(spec: &PodSpec) -> Checked {
     if let Some(class) = spec.runtime_class_name.as_ref().filter(|class| !class.is_empty()) {
         return Err(format!("RuntimeClass {class:?} is not known here: there is only the default runtime"));
     }
+    of_placement(spec)?;
     spec.security_context.as_ref().map_or(Ok(()), of_pod_security)
+}
+
+/// What the scheduler does not look at: a pod must not run where its spec says that it shall not.
+fn of_placement(spec: &PodSpec) -> Checked {
+    let affinity = spec.affinity.as_ref();
+    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let near = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
+    unless(some(near), "requiredDuringSchedulingIgnoredDuringExecution of podAffinity")?;
+    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let apart = apart.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_ref());
+    unless(some(apart), "requiredDuringSchedulingIgnoredDuringExecution of podAntiAffinity")?;
+    let mut spread = spec.topology_spread_constraints.iter().flatten();
+    unless(
+        spread.any(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway"),
+        "topologySpreadConstraints with whenUnsatisfiable DoNotSchedule",
+    )
 }
 
 fn of_pod_security(context: &PodSecurityContext) -> Checked {

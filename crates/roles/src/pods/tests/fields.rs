@@ -78,6 +78,11 @@ fn samples() -> Vec<(&'static str, Value, Value)> {
     let security = |field, patch: Value| (field, json!({}), json!({"securityContext": patch}));
     let shared = |field, patch: Value| (field, json!({"securityContext": patch}), json!({}));
     let http = json!({"port": 80, "scheme": "HTTPS"});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]});
+    let near = json!({"affinity": {"podAffinity": required}});
+    let apart = json!({"affinity": {"podAntiAffinity": required}});
+    let spread = json!({"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]});
     let mut all = vec![
         spec(
             "PodSpec.ephemeralContainers",
@@ -98,6 +103,13 @@ fn samples() -> Vec<(&'static str, Value, Value)> {
         spec("PodSpec.resourceClaims", json!({"resourceClaims": [{"name": "gpu"}]})),
         spec("PodSpec.resources", json!({"resources": {"limits": {"cpu": "1"}}})),
         spec("PodSpec.schedulingGroup", json!({"schedulingGroup": {"podGroupName": "x"}})),
+        spec("PodSpec.affinity", near.clone()),
+        spec("Affinity.podAffinity", near.clone()),
+        spec("PodAffinity.requiredDuringSchedulingIgnoredDuringExecution", near),
+        spec("Affinity.podAntiAffinity", apart.clone()),
+        spec("PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", apart),
+        spec("PodSpec.topologySpreadConstraints", spread.clone()),
+        spec("TopologySpreadConstraint.whenUnsatisfiable", spread),
         own("Container.image", json!({"image": "nginx"})),
         own("Container.restartPolicy", json!({"restartPolicy": "Always"})),
         own("Container.restartPolicyRules", json!({"restartPolicyRules": [{"action": "Restart"}]})),
