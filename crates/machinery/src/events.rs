@@ -21,6 +21,11 @@ const MEMORY_MAX: usize = 4096;
 /// Upstream truncates longer messages.
 const MESSAGE_MAX: usize = 1024;
 
+/// Upstream's spam filter: events of one component about one object come in bursts of this many, and then one in this
+/// time.
+const BURST: i64 = 25;
+const REFILL: i64 = 300;
+
 /// One event to write.
 #[derive(Debug, Clone)]
 struct Draft {
@@ -41,7 +46,7 @@ impl Sink {
     pub fn start(client: Client, host: Host, stop: CancellationToken) -> Self {
         let (drafts, mut incoming) = mpsc::channel::<Draft>(BACKLOG_MAX);
         tokio::spawn(async move {
-            let mut writer = Writer { client, host, written: BTreeMap::new() };
+            let mut writer = Writer { client, host, written: BTreeMap::new(), budgets: BTreeMap::new() };
             loop {
                 let draft = tokio::select! {
                     biased;
@@ -115,6 +120,26 @@ struct Writer {
     host: Host,
     /// Event name and count by what makes two events the same.
     written: BTreeMap<String, (String, i32)>,
+    /// By component and object.
+    budgets: BTreeMap<String, Budget>,
+}
+
+/// How many events may still be written, as of a time in seconds.
+struct Budget {
+    left: i64,
+    since: i64,
+}
+
+impl Budget {
+    /// Whether one more may be written.
+    fn take(&mut self, now: i64) -> bool {
+        let earned = (now - self.since).max(0) / REFILL;
+        self.since = if self.left + earned >= BURST { now } else { self.since + earned * REFILL };
+        self.left = (self.left + earned).min(BURST);
+        let allowed = self.left > 0;
+        self.left -= i64::from(allowed);
+        allowed
+    }
 }
 
 impl Writer {
@@ -124,6 +149,10 @@ impl Writer {
         let identity =
             format!("{:?}", (&draft.about.uid, draft.type_, draft.reason, &draft.message, &draft.component));
         let now = Time(self.host.clock.now());
+        if !self.allowed(&draft, now.0.as_second()) {
+            tracing::debug!(reason = draft.reason, object = ?draft.about.name, "event dropped: too many about one object");
+            return;
+        }
         if let Some((name, count)) = self.written.get_mut(&identity) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": now});
@@ -142,6 +171,18 @@ impl Writer {
             }
             Err(error) => tracing::debug!(%error, event = name, "event not written"),
         }
+    }
+}
+
+impl Writer {
+    fn allowed(&mut self, draft: &Draft, now: i64) -> bool {
+        let about = &draft.about;
+        let source =
+            format!("{:?}", (&draft.component, &about.kind, &about.namespace, &about.name, &about.uid));
+        if self.budgets.len() >= MEMORY_MAX && !self.budgets.contains_key(&source) {
+            self.budgets.pop_first();
+        }
+        self.budgets.entry(source).or_insert(Budget { left: BURST, since: now }).take(now)
     }
 }
 

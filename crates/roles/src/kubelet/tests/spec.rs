@@ -265,3 +265,18 @@ async fn the_status_of_a_container_shows_the_message_that_it_left() {
     let message = |w: &World| main_of(w)?.last_state?.terminated?.message;
     world.until("shown", |w| message(w).as_deref() == Some("all done")).await;
 }
+
+/// What a probe says may be different each time, a time of day for example.
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_keeps_failing_does_not_flood_events() {
+    let world = world().await;
+    world.fake.set_program("check", program(1, "0"));
+    let probe = json!({"exec": {"command": ["check"]}, "periodSeconds": 1});
+    world.pod(pod(json!({}), json!({"readinessProbe": probe}))).await;
+    for second in 0..200 {
+        world.fake.set_program("check", program(1, &second.to_string()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let told = world.events("Unhealthy").len();
+    assert!((10..=25).contains(&told), "{told} events of one pod");
+}
