@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use super::decide::decide;
 use super::probes;
 use super::runtime::Runtime;
-use super::world::{Action, Config, ContainerSpec, Exit, Observed, SIGKILL, State, Step, Why};
+use super::world::{Action, Config, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Step, Why};
 use super::{spec, status};
 use crate::kubelet::{Alarms, PodRecords, Tenants};
 use crate::localvolumes::Local;
@@ -95,7 +95,10 @@ impl Keyed for Pods {
                 return self.start(&seen, &container, number, &spec).await;
             }
             Action::Probe { container, number, kind } => self.probe(&seen, &container, number, kind),
-            Action::RunHook { container, number, hook, deadline } => {
+            Action::RunHook { container, number, hook, deadline, text } => {
+                if let (Some(pod), Some(text)) = (&seen.pod, text) {
+                    self.recorder.normal(pod.as_ref(), "Killing", text);
+                }
                 self.run_hook(&seen, &container, number, hook, deadline);
             }
             Action::Evict { container, number } => {
@@ -269,7 +272,11 @@ impl Pods {
         self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await?;
         // Noted when it is sent, so that one that was not is sent again. Nobody decides about the pod in between.
         self.runtime.signalled(&seen.uid, container, number, signal, seen.now);
+        // A container with a preStop hook was told of when that began.
+        let mut runs = seen.attempts.get(container).into_iter().flatten();
+        let hooked = runs.any(|run| run.number == number && run.pre_stop != HookState::NotRun);
         if signal != SIGKILL
+            && !hooked
             && let Some(pod) = &seen.pod
         {
             self.recorder.normal(pod.as_ref(), "Killing", text);
@@ -297,7 +304,7 @@ impl Pods {
 
     /// How a container ended. One that cannot be waited for is looked at: to take one that runs for ended is to
     /// start another beside it (NODE-3).
-    async fn end_of(&self, id: &str) -> Exit {
+    pub(super) async fn end_of(&self, id: &str) -> Exit {
         let containers = &self.ports.host.containers;
         loop {
             let error = match containers.wait(id).await {
@@ -348,6 +355,7 @@ fn lost(now: Timestamp) -> Exit {
         finished_at: now,
         error: Some("The container could not be located".into()),
         oom_killed: false,
+        message: None,
     }
 }
 
@@ -355,7 +363,6 @@ fn lost(now: Timestamp) -> Exit {
 fn gone_is_fine(result: Result<(), EffectError>) -> Result<(), EffectError> {
     match result {
         Err(error) if error.not_found() => Ok(()),
-        message: None,
         other => other,
     }
 }

@@ -82,6 +82,8 @@ impl Pods {
             let ran = tokio::select! {
                 biased;
                 () = pods.ports.stop.cancelled() => return,
+                // Nobody waits for its answer then, and one that hangs would never end.
+                _ = pods.end_of(&id) => return,
                 ran = pods.effects.run(what, &target, run) => ran,
             };
             let state = if ran.is_ok() { HookState::Done } else { HookState::Failed };

@@ -111,7 +111,13 @@ fn post_start(seen: &Observed, pod: &Pod) -> Option<Action> {
         let waits = attempt.post_start == HookState::NotRun && attempt.term_at.is_none();
         let due = waits && !probes::post_start_done(seen, pod, container, attempt);
         let (container, number) = (container.name.clone(), attempt.number);
-        due.then_some(Action::RunHook { container, number, hook: Hook::PostStart, deadline: None })
+        due.then_some(Action::RunHook {
+            container,
+            number,
+            hook: Hook::PostStart,
+            deadline: None,
+            text: None,
+        })
     })
 }
 

@@ -178,6 +178,8 @@ pub enum Action {
         hook: Hook,
         /// It is given up after this time.
         deadline: Option<Timestamp>,
+        /// What the pod is told about it.
+        text: Option<String>,
     },
     /// Writes down that a run is about to be ended by us, and not by the workload.
     Evict {

@@ -194,6 +194,11 @@ async fn hooks_run_after_the_start_and_before_the_end() {
     world.delete(&pod, None).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(world.running().len(), 1, "it runs as long as its hook does");
+    assert_eq!(
+        world.events("Killing"),
+        ["Stopping container main"],
+        "told of before the hook, as upstream does"
+    );
     world.until("gone", |w| w.phase("p") == "gone").await;
     let id = format!("{}/main/0", pod.uid());
     assert_eq!(world.fake.executed(), [(id.clone(), "warm up".into()), (id, "say goodbye".into())]);
@@ -264,6 +269,22 @@ async fn the_status_of_a_container_shows_the_message_that_it_left() {
     world.fake.exit(&id, 0);
     let message = |w: &World| main_of(w)?.last_state?.terminated?.message;
     world.until("shown", |w| message(w).as_deref() == Some("all done")).await;
+}
+
+/// The hook asks a server that never answers.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_hangs_ends_with_its_container() {
+    let world = world().await;
+    let (_, mut listener) = world.host.net.listen_tcp("127.0.0.1:8080").await.unwrap();
+    let hook = json!({"postStart": {"httpGet": {"port": 8080}}});
+    let pod = world.pod(pod(json!({}), json!({"lifecycle": hook}))).await;
+    let mut asked = listener.accept().await.unwrap();
+    let mut request = vec![0; 1024];
+    assert!(asked.read(&mut request).await.unwrap() > 0);
+    world.delete(&pod, None).await;
+    world.until("gone", |w| w.phase("p") == "gone").await;
+    let closed = tokio::time::timeout(Duration::from_secs(60), asked.read(&mut request)).await;
+    assert_eq!(closed.expect("the connection is closed").unwrap_or(0), 0);
 }
 
 /// What a probe says may be different each time, a time of day for example.

@@ -175,16 +175,15 @@ fn next(
         let hook = lifecycle.is_some_and(|lifecycle| lifecycle.pre_stop.is_some()) && deadline > seen.now;
         return match attempt.pre_stop {
             HookState::NotRun if hook => {
+                let text = Some(killing(pod, container, &name, attempt));
                 let (hook, deadline) = (Hook::PreStop, Some(deadline));
-                Step::Do(Action::RunHook { container: name, number, hook, deadline })
+                Step::Do(Action::RunHook { container: name, number, hook, deadline, text })
             }
             HookState::Running if deadline > seen.now => Step::Wait(Why::Grace(deadline)),
             _ => {
                 let asked = lifecycle.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
                 let signal = asked.and_then(signal_number).unwrap_or(SIGTERM);
-                let condemned =
-                    pod.zip(container).and_then(|(pod, one)| probes::condemned(pod, one, attempt));
-                let text = condemned.unwrap_or_else(|| format!("Stopping container {name}"));
+                let text = killing(pod, container, &name, attempt);
                 Step::Do(Action::Signal { container: name, number, signal, text })
             }
         };
@@ -199,6 +198,12 @@ fn next(
     } else {
         Step::Wait(Why::Grace(kill_at))
     }
+}
+
+/// What the pod is told when a container begins to end.
+fn killing(pod: Option<&Pod>, container: Option<&Container>, name: &str, attempt: &Attempt) -> String {
+    let condemned = pod.zip(container).and_then(|(pod, one)| probes::condemned(pod, one, attempt));
+    condemned.unwrap_or_else(|| format!("Stopping container {name}"))
 }
 
 /// Records and directories of a pod that has left, once its volumes are unmounted. Its logs go with its directory.

@@ -139,7 +139,13 @@ fn a_restart_of_the_kubelet_does_not_take_containers_out_of_service() {
 fn hooks_after_the_start() {
     let hooked = || probing(json!({"lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}));
     let first = seen(hooked()).with("main", vec![running(0)]);
-    let run = Action::RunHook { container: "main".into(), number: 0, hook: Hook::PostStart, deadline: None };
+    let run = Action::RunHook {
+        container: "main".into(),
+        number: 0,
+        hook: Hook::PostStart,
+        deadline: None,
+        text: None,
+    };
     assert_eq!(decide(&first), Step::Do(run));
     let runs = seen_with(hooked(), |attempt| attempt.post_start = HookState::Running);
     assert_eq!(main_status(&runs), (false, false));
@@ -165,6 +171,7 @@ fn hooks_before_the_end() {
         number: 0,
         hook: Hook::PreStop,
         deadline: Some(at(1030)),
+        text: Some("Stopping container main".into()),
     };
     assert_eq!(decide(&hooked(|_| ())), Step::Do(hook));
     let runs = hooked(|attempt| attempt.pre_stop = HookState::Running);
