@@ -211,7 +211,7 @@ async fn journeys_survive_kill_9_at_every_point() {
         known.len(),
         others.len()
     );
-    let every_hit = (1..=basic.len()).map(|hit| (Journey::Basic, hit.to_string()));
+    let every_hit = (1..=basic.len()).map(|hit| (Journey::Basic, format!("all:{hit}")));
     let every_name = others.iter().map(|name| (Journey::Full, name.to_string()));
     let mut deaths = sweep(every_name.chain(every_hit)).await;
     // Roles run side by side, so the n-th hit is not the same point in each run: those that no run died at, by name.

@@ -5,9 +5,13 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Environment variable that arms a failpoint: `LIST`, a number (crash at the n-th hit), a name (crash at its first hit)
-/// or `NAME#N` (crash at the n-th hit of this name).
+/// Environment variable that arms a failpoint: `LIST`, a number (crash at the n-th hit of those around effects), `all:N`
+/// (crash at the n-th hit of any, those between the system calls of the disk included), a name (crash at its first hit) or
+/// `NAME#N` (crash at the n-th hit of this name).
 pub const ENVIRONMENT: &str = "BOWLINE_FAILPOINTS";
+
+/// Starts a plan that counts every point.
+const ANY: &str = "all:";
 
 /// Starts each line on standard error that names a point: `failpoint <hit> <name>`.
 pub const LINE: &str = "failpoint";
@@ -18,8 +22,10 @@ pub enum Plan {
     Off,
     /// Name every point that is passed on standard error.
     List,
-    /// End the process with SIGKILL at the n-th hit, counted from 1.
+    /// End the process with SIGKILL at the n-th hit of a point around an effect, counted from 1.
     CrashAtHit(u64),
+    /// End the process with SIGKILL at the n-th hit of any point, counted from 1.
+    CrashAtAny(u64),
     /// End the process with SIGKILL at the n-th hit of this name, counted from 1.
     CrashAtName(String, u64),
 }
@@ -32,6 +38,9 @@ impl Plan {
             "LIST" => Self::List,
             text => match text.parse() {
                 Ok(hit) => Self::CrashAtHit(hit),
+                Err(_) if text.starts_with(ANY) => text[ANY.len()..]
+                    .parse()
+                    .map_or_else(|_| Self::CrashAtName(text.into(), 1), Self::CrashAtAny),
                 Err(_) => match text.rsplit_once('#').map(|(name, hit)| (name, hit.parse())) {
                     Some((name, Ok(hit))) => Self::CrashAtName(name.into(), hit),
                     _ => Self::CrashAtName(text.into(), 1),
@@ -46,6 +55,8 @@ impl Plan {
 pub struct Failpoints {
     plan: Arc<Plan>,
     hits: Arc<AtomicU64>,
+    /// Hits of any point.
+    any: Arc<AtomicU64>,
     /// Hits of each name; counted only for a plan that names one.
     named: Arc<Mutex<BTreeMap<String, u64>>>,
 }
@@ -55,13 +66,18 @@ impl Failpoints {
         Self { plan: Arc::new(plan), ..Self::default() }
     }
 
-    /// Marks a point in the code. Costs one atomic addition when nothing is armed.
+    /// Marks a point in the code. Costs two atomic additions when nothing is armed.
     pub fn hit(&self, name: &str) {
-        let hit = self.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        self.pass(name, Some(self.hits.fetch_add(1, Ordering::Relaxed) + 1));
+    }
+
+    fn pass(&self, name: &str, counted: Option<u64>) {
+        let hit = self.any.fetch_add(1, Ordering::Relaxed) + 1;
         let crash = match self.plan.as_ref() {
             Plan::Off => return,
             Plan::List => false,
-            Plan::CrashAtHit(at) => hit == *at,
+            Plan::CrashAtHit(at) => counted == Some(*at),
+            Plan::CrashAtAny(at) => hit == *at,
             Plan::CrashAtName(at, count) => name == at && self.count(name) == *count,
         };
         if crash || *self.plan == Plan::List {
@@ -74,13 +90,18 @@ impl Failpoints {
         }
     }
 
-    /// Marks a point in the handling of a file. Names with digits differ from run to run and are left out.
+    /// Marks a point between two system calls of the disk.
+    pub(crate) fn hit_within(&self, name: &str) {
+        self.pass(name, None);
+    }
+
+    /// The same, for a file. Names with digits differ from run to run and are left out.
     pub(crate) fn hit_file(&self, name: &str, path: &std::path::Path) {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         if *self.plan == Plan::Off || file.bytes().any(|byte| byte.is_ascii_digit()) {
-            return self.hit(name);
+            return self.hit_within(name);
         }
-        self.hit(&format!("{name}:{file}"));
+        self.hit_within(&format!("{name}:{file}"));
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -90,7 +111,7 @@ impl Failpoints {
         *count
     }
 
-    /// How many points were passed so far.
+    /// How many points around effects were passed so far.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
@@ -112,6 +133,7 @@ mod tests {
             ("off", Plan::Off),
             ("LIST", Plan::List),
             ("17", Plan::CrashAtHit(17)),
+            ("all:17", Plan::CrashAtAny(17)),
             ("disk.replace.created", Plan::CrashAtName("disk.replace.created".into(), 1)),
             ("disk.replace.created#3", Plan::CrashAtName("disk.replace.created".into(), 3)),
             ("odd#name", Plan::CrashAtName("odd#name".into(), 1)),

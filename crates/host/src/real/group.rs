@@ -77,7 +77,7 @@ pub(super) fn grant(dir: &Path, grant: GroupGrant, walk: &Walk, failpoints: &Fai
         tracing::warn!(volume = %dir.display(), gid, failed, "entries that could not be given to the pod's fsGroup");
     }
     syncfs(&top)?;
-    failpoints.hit("disk.give-to-group.before-top");
+    failpoints.hit_within("disk.give-to-group.before-top");
     give(&top, gid, rule)?;
     walk.step()?;
     Ok(fsync(&top)?)
