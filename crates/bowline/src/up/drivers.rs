@@ -26,10 +26,13 @@ pub struct Drivers {
 }
 
 impl Drivers {
-    pub async fn start(config: &Config, host: &Host) -> Result<Self> {
+    /// The drivers serve only a pool of this installation, or a new one.
+    pub async fn start(config: &Config, host: &Host, installation: &str) -> Result<Self> {
         let (pool, node) = (config.pool(), config.node_name.clone());
-        let local_config = LocalConfig::new(pool.clone(), node.clone())?;
-        let share_config = ShareConfig::new(pool, node)?;
+        let mut local_config = LocalConfig::new(pool.clone(), node.clone())?;
+        local_config.installation = Some(installation.to_owned());
+        let mut share_config = ShareConfig::new(pool, node)?;
+        share_config.installation = Some(installation.to_owned());
         let mut drivers =
             Self { settings: Vec::new(), crew: Crew::default(), stop: CancellationToken::new() };
 

@@ -77,7 +77,7 @@ impl Running {
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
         let orphans = orphans::find(&config, &host, &client).await?;
-        let drivers = Drivers::start(&config, &host).await?;
+        let drivers = Drivers::start(&config, &host, installation.id()).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let settings = Settings {
             node_name: config.node_name.clone(),
