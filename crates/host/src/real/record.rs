@@ -30,6 +30,8 @@ const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
 const SIGKILL: i32 = 9;
+/// Code of a container that has ended in a way that is not known, as upstream's kubelet reports it.
+const UNKNOWN_END: i32 = SIGNALLED + SIGKILL;
 
 const SPEC: &str = "spec.json";
 const LOCK: &str = "lock";
@@ -108,10 +110,25 @@ impl Record {
         self.write(RUNNING, running, Durable::No)
     }
 
-    /// One that cannot be read is as good as none: the processes tell whether the container runs, and if they do not,
-    /// its end is not known. Other containers are not concerned.
+    /// One that cannot be understood says that the container has ended, and no more. To fail here would keep everything
+    /// from starting that lists containers.
     pub fn exit(&self) -> io::Result<Option<Exit>> {
-        self.read_fleeting(EXIT)
+        let Some(bytes) = self.bytes(EXIT)? else { return Ok(None) };
+        match serde_json::from_slice(&bytes) {
+            Ok(exit) => Ok(Some(exit)),
+            Err(error) => {
+                let file = self.dir.join(EXIT);
+                let written = Timestamp::try_from(fs::metadata(&file)?.modified()?);
+                let error = format!("`{}` cannot be read: {error}", file.display());
+                Ok(Some(Exit {
+                    code: UNKNOWN_END,
+                    signal: None,
+                    finished_at: written.unwrap_or(Timestamp::UNIX_EPOCH),
+                    error: Some(error),
+                    oom_killed: false,
+                }))
+            }
+        }
     }
 
     pub fn set_exit(&self, exit: &Exit) -> io::Result<()> {
@@ -398,7 +415,10 @@ pub(super) mod tests {
         assert_eq!(record.state().unwrap(), None);
         assert!(record.spec().unwrap().is_none());
         fs::write(record.dir().join(EXIT), "{").unwrap();
-        assert!(record.state().is_err(), "this one was promised to last");
+        let State::Exited { exit, .. } = record.state().unwrap().unwrap() else { panic!("it runs") };
+        assert_eq!((exit.code, exit.signal), (UNKNOWN_END, None));
+        assert!(exit.error.as_ref().unwrap().contains("exit.json"), "{exit:?}");
+        assert_eq!(record.exit().unwrap(), Some(exit), "the same whenever it is read");
     }
 
     /// A shim that comes late does not share a container with the one of its successor.
