@@ -18,6 +18,12 @@ for my $request (0x4C00 .. 0x4C0B) {
 print "done\n";
 "#;
 
+const NODE_MODE: &str = r#"
+print "BROKEN: changed the mode\n" if chmod 0666, "/dev/mine";
+print "BROKEN: changed the owner\n" if chown 1000, 1000, "/dev/mine";
+print "done\n";
+"#;
+
 /// The devices of others, by node and by number.
 const OTHER_DEVICES: &str = r#"
 for my $number (0 .. 63) {
@@ -49,6 +55,12 @@ pub fn attacks() -> Vec<Attack> {
         Attack {
             name: "S1: loop ioctls from a program started by a probe",
             pod: by_probe(LOOP_IOCTLS),
+            claims: CLAIM,
+            held: nothing_worked,
+        },
+        Attack {
+            name: "S1: mode and owner of the own device node, which is the machine's",
+            pod: with_device(NODE_MODE, json!({"seccompProfile": {"type": "Unconfined"}})),
             claims: CLAIM,
             held: nothing_worked,
         },

@@ -1,6 +1,6 @@
 //! Attacks on files of the machine: keys, other pods' volumes, inherited descriptors, the program itself.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::identity::pod;
 use crate::support::Cluster;
@@ -54,6 +54,14 @@ print "BROKEN: mounted\n" if syscall(165, $source, $target, $type, 0, 0) == 0;
 print "done\n";
 "#;
 
+/// What a seccomp profile would refuse anyway must be refused without one, too.
+const WITHOUT_PROFILE: &str = r#"
+print "BROKEN: reads the keys of the machine's root\n" if syscall(250, 0, -4, 0) >= 0;
+print "BROKEN: has a namespace of control groups\n" if syscall(272, 0x12000000) == 0;
+print "BROKEN: opened /proc/sys for writing\n" if open(my $f, ">", "/proc/sys/kernel/core_pattern");
+print "done\n";
+"#;
+
 pub fn attacks(cluster: &Cluster, victim: &Victim) -> Vec<Attack> {
     let attack = |name, pod| Attack { name, pod, claims: &[], held: nothing_worked };
     let volumes = cluster.kubelet_dir().join("pods").join(&victim.uid).join("volumes");
@@ -67,5 +75,28 @@ pub fn attacks(cluster: &Cluster, victim: &Victim) -> Vec<Attack> {
         attack("S3: inherited file descriptors", pod(DESCRIPTORS, json!({}))),
         attack("S9: the program behind /proc/1/exe", pod(PROGRAM, json!({}))),
         attack("S5: switches of the machine in /proc, and other namespaces", pod(PROC, json!({}))),
+        attack(
+            "S5: keys and control groups without a seccomp profile",
+            pod(WITHOUT_PROFILE, json!({"seccompProfile": {"type": "Unconfined"}})),
+        ),
+        attack("a passwd that never ends, under a program started by a probe", blocked_passwd()),
     ]
+}
+
+/// `/etc/passwd` is a pipe that blocks whoever opens it. The pod must still end and go.
+fn blocked_passwd() -> Value {
+    let container = |name: &str, script: &str, mount: &str| {
+        json!({
+            "name": name, "image": "host", "command": ["/bin/sh", "-c", script],
+            "volumeMounts": [{"name": "scratch", "mountPath": mount}],
+        })
+    };
+    let mut main = container("main", "sleep 3; echo done", "/etc");
+    main["readinessProbe"] = json!({"exec": {"command": ["/bin/true"]}, "periodSeconds": 1});
+    json!({
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "initContainers": [container("prepare", "mkfifo /scratch/passwd", "/scratch")],
+        "containers": [main],
+    })
 }

@@ -25,7 +25,8 @@ fn not_outside(outcome: &crate::Outcome) -> Result<(), String> {
     if outcome.log.contains("BROKEN") {
         return Err(outcome.log.clone());
     }
-    if outcome.ended.is_some() || outcome.log.contains("done") { Ok(()) } else { refused(outcome) }
+    let failed_to_start = outcome.ended.as_deref() == Some("StartError");
+    if failed_to_start || outcome.log.contains("done") { Ok(()) } else { refused(outcome) }
 }
 
 fn escape(prepare: &str) -> Value {

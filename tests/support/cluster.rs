@@ -150,9 +150,17 @@ impl Cluster {
 
     /// Nothing of any pod is on the machine, at the latest after a while: the kubelet goes on when the last object has gone.
     pub async fn assert_nothing_left(&self) {
-        self.assert_nothing_mounted();
         let left = nothing_of_pods(self.kubelet_dir()).await;
         assert_eq!(left, Ok(()), "directories of pods left behind");
+        let scratch = self.scratch.path();
+        let busy = || !machine::mounts_below(scratch).is_empty() || !machine::loops_below(scratch).is_empty();
+        let unmounted = async {
+            while busy() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, unmounted).await;
+        self.assert_nothing_mounted();
     }
 
     /// Waits until nothing of any pod is on disk; the end of the process is an error.

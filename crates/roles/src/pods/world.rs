@@ -266,15 +266,9 @@ impl Why {
     }
 
     /// Reason and text of the event that is due when this takes longer than people would wait.
+    /// Waits for volumes are not here: who mounts them tells of them, and knows why.
     pub fn overdue(&self) -> Option<(&'static str, String)> {
         match self.reason() {
-            Self::Volumes(names) => Some((
-                "FailedMount",
-                format!(
-                    "Unable to attach or mount volumes: unmounted volumes=[{0}], unattached volumes=[], failed to process volumes=[]: timed out waiting for the condition",
-                    names.join(" ")
-                ),
-            )),
             Self::Looking => Some((
                 "Failed",
                 "Error: config maps or secrets of its variables cannot be read yet".to_owned(),
