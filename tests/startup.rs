@@ -153,3 +153,36 @@ async fn a_restart_after_a_kill_warns_of_nothing() {
         log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
     assert!(warnings.is_empty(), "{warnings:#?}");
 }
+
+/// The kernel names mounts by their real path, whatever path the operator gave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mounts_behind_a_link_are_found_again() {
+    let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
+    std::fs::create_dir(scratch.path().join("real")).expect("directory");
+    std::os::unix::fs::symlink("real", scratch.path().join("kubelet")).expect("link");
+    let mut cluster = Cluster::start_in(scratch).await;
+    let client = cluster.client().await;
+    let mut pod =
+        build::pod("kept").shell("echo mine > /cache/file; exec sleep 3600").grace_seconds(0).build();
+    let spec = pod.spec.as_mut().expect("spec");
+    let memory = json!([{"name": "cache", "emptyDir": {"medium": "Memory"}}]);
+    spec.volumes = serde_json::from_value(memory).expect("volume");
+    spec.containers[0].volume_mounts =
+        serde_json::from_value(json!([{"name": "cache", "mountPath": "/cache"}])).expect("mount");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&pods, &pod).await.expect("create pod");
+    until_phase(&client, "kept", "Running").await.expect("running");
+    let uid = pods.get("kept").await.expect("get").metadata.uid.expect("uid");
+    let volumes = cluster.kubelet_dir().join("pods").join(&uid).join("volumes");
+    let file = volumes.join("kubernetes.io~empty-dir/cache/file");
+    support::until_exists(&file).await;
+
+    cluster.restart().await;
+    let client = cluster.client().await;
+    until_phase(&client, "kept", "Running").await.expect("undisturbed");
+    assert_eq!(std::fs::read_to_string(&file).expect("still on top"), "mine\n");
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    delete(&pods, "kept").await.expect("delete");
+    until_gone(&pods, "kept").await.expect("gone");
+    cluster.assert_nothing_left().await;
+}

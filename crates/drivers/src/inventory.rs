@@ -31,16 +31,24 @@ pub async fn list(host: &Host, pool: &Path) -> Result<Vec<Stored>, RunError> {
     let found = async {
         let mut all = Vec::new();
         for id in ids(host, &pool.join(VOLUMES)).await? {
-            let found = unused_image(host, &pool.join(VOLUMES).join(id.as_str())).await?;
-            all.extend(found.map(|(name, unused)| stored(local::NAME, &id, name, unused)));
+            let found = unused_image(host, &pool.join(VOLUMES).join(id.as_str())).await;
+            all.extend(readable(&id, found).map(|(name, unused)| stored(local::NAME, &id, name, unused)));
         }
         for id in ids(host, &pool.join(SHARES)).await? {
-            let found = unused_directory(host, &pool.join(SHARES).join(id.as_str())).await?;
-            all.extend(found.map(|(name, unused)| stored(share::NAME, &id, name, unused)));
+            let found = unused_directory(host, &pool.join(SHARES).join(id.as_str())).await;
+            all.extend(readable(&id, found).map(|(name, unused)| stored(share::NAME, &id, name, unused)));
         }
         Ok(all)
     };
     found.await.map_err(RunError::Pool)
+}
+
+/// A volume that cannot be looked at is no reason to leave out the others.
+fn readable(id: &VolumeId, found: Result<Option<(String, bool)>, VolumeError>) -> Option<(String, bool)> {
+    found.unwrap_or_else(|error| {
+        tracing::warn!(volume = %id, %error, "volume cannot be read; it is left out of the list of orphans");
+        None
+    })
 }
 
 fn stored(driver: &'static str, id: &VolumeId, name: String, unused: bool) -> Stored {

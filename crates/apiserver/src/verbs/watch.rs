@@ -51,7 +51,9 @@ struct Watch {
     gone: CancellationToken,
 }
 
-pub async fn run(core: &Arc<Core>, call: Call) -> Result<Reply, Status> {
+pub async fn run(core: &Arc<Core>, mut call: Call) -> Result<Reply, Status> {
+    // It has no meaning for a watch, and would be kept as long as the watch lasts.
+    call.body = Bytes::new();
     let kind = call.kind.as_ref();
     let selector = Selector::parse(call.query.get("labelSelector"), call.query.get("fieldSelector"), kind)?;
     list_options::check_watch(&call.query)?;

@@ -89,7 +89,7 @@ pub async fn settle(config: &Config, ports: &Ports, orphans: Vec<Orphan>) {
     let recorder = ports.recorder(COMPONENT);
     for orphan in orphans {
         let outcome = match orphan.remove {
-            true => match remove(config, ports, &orphan.volume).await {
+            true => match remove_if_still_orphan(config, ports, &orphan).await {
                 Ok(()) => "it was empty and is removed".to_owned(),
                 Err(why) => format!("it is empty and could not be removed: {why}; the next start tries again"),
             },
@@ -105,6 +105,16 @@ pub async fn settle(config: &Config, ports: &Ports, orphans: Vec<Orphan>) {
             recorder.warning(node, REASON, message);
         }
     }
+}
+
+/// The start may have taken long, and a person may have given the volume an owner meanwhile: both sides are looked at
+/// again.
+async fn remove_if_still_orphan(config: &Config, ports: &Ports, orphan: &Orphan) -> Result<(), String> {
+    let now = find(config, &ports.host, &ports.client).await.map_err(|error| format!("{error:#}"))?;
+    if !now.contains(orphan) {
+        return Err("it is not an empty orphan any more".to_owned());
+    }
+    remove(config, ports, &orphan.volume).await
 }
 
 /// The driver has the last word: it refuses what is in use.

@@ -47,7 +47,7 @@ impl Running {
     }
 
     /// Starts everything and returns when it can be stopped again in order, ready or not.
-    pub async fn launch(config: Config) -> Result<Self> {
+    pub async fn launch(mut config: Config) -> Result<Self> {
         let mut doors = RealConfig::new(&config.data_dir);
         doors.shim.clone_from(&config.shim);
         let host = real::host(doors).context("open this machine")?;
@@ -55,6 +55,11 @@ impl Running {
         let mut installation = Installation::open(&config.data_dir, host.random.as_ref())?;
         let listener = preflight::bind(config.listen, "--listen").await?;
         let kubelet_dir = Owned::take(&host, &config.kubelet_dir, installation.id()).await?;
+        // The kernel names mounts by their real path: behind a link, none of ours would be found again.
+        for dir in [&mut config.data_dir, &mut config.kubelet_dir] {
+            let real = host.disk.canonical(dir).await;
+            *dir = real.with_context(|| format!("resolve `{}`", dir.display()))?;
+        }
 
         let address = listener.local_addr().context("read the API server's address")?;
         let store = config.keeping.open(Some(&config.store()), &mut installation, &host).await?;
@@ -76,7 +81,10 @@ impl Running {
 
         let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
-        let orphans = orphans::find(&config, &host, &client).await?;
+        let orphans = orphans::find(&config, &host, &client).await.unwrap_or_else(|error| {
+            tracing::warn!(error = format!("{error:#}"), "orphan volumes are not looked for");
+            Vec::new()
+        });
         let drivers = Drivers::start(&config, &host, installation.id()).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let settings = Settings {
