@@ -191,6 +191,21 @@ async fn lost_files_are_refused_until_the_loss_is_accepted() {
     }
 }
 
+/// A look at a lost store must not make the empty one that the next start would serve.
+#[tokio::test]
+async fn looking_at_a_store_that_is_gone_changes_nothing() {
+    let dir = scratch();
+    drop(filled(dir.path()).await);
+    let store = dir.path().join("store");
+    std::fs::remove_dir_all(&store).expect("lost");
+    std::fs::create_dir(&store).expect("an empty mount point");
+    let backup = dir.path().join("backup").display().to_string();
+    for command in [&["check"][..], &["compact"], &["backup", &backup]] {
+        assert_refused(&bowline(command, dir.path()), &["holds no objects", "restore a backup"]);
+        assert_eq!(std::fs::read_dir(&store).expect("readable").count(), 0, "{command:?}");
+    }
+}
+
 /// Without its store a data directory would start as a new cluster, under the certificates of the old one.
 #[test]
 fn a_server_whose_store_is_gone_does_not_start() {

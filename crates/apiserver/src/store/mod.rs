@@ -40,7 +40,7 @@ pub use backup::{BackupError, Summary, backup, restore};
 pub use check::{Count, Report, check_directory, check_etcd};
 pub use errors::{OpenError, Trouble, WriteError};
 pub use etcd::EtcdSettings;
-pub use file::{Loss, accept_loss, is_marked, rebuild as compact};
+pub use file::{DATABASE as OBJECTS, Loss, accept_loss, is_marked, rebuild as compact};
 pub use object::{CLOSING, Event, EventKind, Keep, Stored, frame, json, opening, type_prefix};
 pub use options::{Expiry, Options};
 pub use snapshot::{Gone, Page};

@@ -101,6 +101,13 @@ impl Place {
                 self.data_dir.display()
             );
         }
+        // Nor may a look at a store that was lost leave an empty one, which the next start would take for all there is.
+        if !dir.join(store::OBJECTS).exists() && !store::is_marked(&dir) {
+            bail!(
+                "`{}` holds no objects: mount it if it is a mount point, or restore a backup; nothing was changed",
+                dir.display()
+            );
+        }
         Ok(dir)
     }
 

@@ -86,9 +86,23 @@ pub async fn taken(driver: &Driver, id: &VolumeId, attached: Option<&Path>) -> R
         driver.claims.release(id);
         return Ok(None);
     }
-    let loops = driver.host.kernel.loops().await.during("list loop devices")?;
-    let found = loops.into_iter().find(|found| found.device == claimed).map(|found| found.image);
+    let found = image_on(driver, &claimed).await?;
+    if found.as_ref().is_some_and(|image| is_of_another(driver, id, image)) {
+        driver.claims.release(id);
+        return Ok(None);
+    }
     Ok(Some(Taken { device: claimed, image: driver.pool.image(id), found, targets }))
+}
+
+async fn image_on(driver: &Driver, device: &Path) -> Result<Option<PathBuf>> {
+    let loops = driver.host.kernel.loops().await.during("list loop devices")?;
+    Ok(loops.into_iter().find(|found| found.device == device).map(|found| found.image))
+}
+
+/// Whether an image is that of another volume of this pool. A device that users of a volume still see is never given to
+/// another one here, so what shows such a device are the other volume's users.
+fn is_of_another(driver: &Driver, id: &VolumeId, image: &Path) -> bool {
+    driver.pool.volumes.all().iter().any(|(other, _)| other != id && driver.pool.image(other) == image)
 }
 
 /// Where the file of a device shows.
@@ -123,9 +137,14 @@ async fn recall(driver: &Driver) -> Result<()> {
     let table = driver.host.kernel.mounts().await.during("read mount table")?;
     for (id, record) in recorded {
         let Some(device) = &record.device else { continue };
-        let attached =
-            driver.host.kernel.loop_hold(&driver.pool.image(&id)).await.during("find loop device")?;
-        if attached.as_ref() == Some(device) || !shows(device, &table).is_empty() {
+        // One that cannot be asked about is claimed: to be refused is better than to be given another's device.
+        let attached = driver.host.kernel.loop_hold(&driver.pool.image(&id)).await.unwrap_or_else(|error| {
+            tracing::warn!(volume = %id, %error, "loop device of a block volume cannot be looked at");
+            Some(device.clone())
+        });
+        let elsewhere = image_on(driver, device).await?;
+        let reused = elsewhere.is_some_and(|image| is_of_another(driver, &id, &image));
+        if attached.as_ref() == Some(device) || (!reused && !shows(device, &table).is_empty()) {
             driver.claims.claim(&id, device);
         }
     }

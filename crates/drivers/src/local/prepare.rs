@@ -195,6 +195,8 @@ pub async fn attach(driver: &Driver, id: &VolumeId, read_only: bool) -> Result<P
 pub async fn detach(driver: &Driver, id: &VolumeId, device: &Path) -> Result<()> {
     let detached = driver.host.kernel.loop_release(device, &driver.pool.image(id)).await;
     detached.during("detach loop device")?;
+    // Its number is free for another volume, whose users must not be taken for users of this one.
+    driver.claims.release(id);
     driver.health.release(id);
     Ok(())
 }

@@ -39,8 +39,8 @@ const MEMTABLE_BYTES: u64 = 8 << 20;
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// One thread suffices for the flushes and compactions of two keyspaces.
 const WORKERS: usize = 1;
-/// The database inside the data directory.
-const DATABASE: &str = "objects";
+/// The directory of the database, below that of the store.
+pub const DATABASE: &str = "objects";
 
 pub struct FileBackend {
     dir: PathBuf,

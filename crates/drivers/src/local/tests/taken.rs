@@ -126,3 +126,20 @@ async fn every_mount_is_confined() {
         }
     }
 }
+
+/// After a reboot a record still names the device that its volume had; another volume may have it by now.
+#[tokio::test]
+async fn a_device_from_before_a_reboot_is_not_claimed() {
+    let world = World::new().await;
+    world.staged("v", block()).await;
+    world.stop().await;
+    world.machine.reboot();
+    let world = world.restart().await;
+    world.staged("w", block()).await;
+    world.publish("w", "w", block()).await.unwrap();
+    world.stop().await;
+    let world = world.restart().await;
+    world.attach("v", block()).await.unwrap();
+    world.stage("v", block()).await.unwrap();
+    world.publish("v", "a", block()).await.unwrap();
+}
