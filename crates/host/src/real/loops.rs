@@ -106,11 +106,12 @@ impl Loops {
 
     /// Whether the file below a device is this very file.
     fn is_backed_by(&self, device: &Path, image: &Path) -> bool {
-        let found = match self.held.lock().unwrap_or_else(PoisonError::into_inner).get(device) {
-            Some(held) => raw::loop_identity(held).ok(),
-            None => identity(device).ok().flatten(),
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match held.get(device) {
+            Some(held) => bound(raw::loop_identity(held)),
+            None => identity(device),
         };
-        found.is_some() && found == file_identity(image)
+        is_same(found, image)
     }
 
     /// The device that has this image, kept open.
@@ -285,8 +286,16 @@ fn attribute(device: &Path, name: &str) -> Option<Vec<u8>> {
 fn has_image(device: &Path, image: &Path) -> bool {
     let path = fs::canonicalize(image).unwrap_or_else(|_| image.to_path_buf());
     let Some(backing) = backing_file(device).filter(|backing| backing.path == path) else { return false };
-    let found = identity(device).ok().flatten();
-    backing.deleted || (found.is_some() && found == file_identity(&path))
+    backing.deleted || is_same(identity(device), &path)
+}
+
+/// A device with the image's path whose file cannot be asked for counts as the image's: it would otherwise get a second
+/// device, and its filesystem be mounted twice.
+fn is_same(found: std::result::Result<Option<(u64, u64)>, Errno>, image: &Path) -> bool {
+    match found {
+        Ok(found) => found.is_some() && found == file_identity(image),
+        Err(_) => true,
+    }
 }
 
 /// Device and inode of a file, as loop devices tell them of the file below.
@@ -296,11 +305,28 @@ fn file_identity(image: &Path) -> Option<(u64, u64)> {
 
 /// Device and inode of the file below a loop device; nothing for one that is free or not there.
 fn identity(device: &Path) -> std::result::Result<Option<(u64, u64)>, Errno> {
-    let open = File::open(device).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()));
-    match open.and_then(|file| raw::loop_identity(&file)) {
+    let open = open(device).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()));
+    bound(open.and_then(|file| raw::loop_identity(&file)))
+}
+
+fn bound(found: std::result::Result<(u64, u64), Errno>) -> std::result::Result<Option<(u64, u64)>, Errno> {
+    match found {
         Ok(image) => Ok(Some(image)),
         Err(Errno::ENXIO | Errno::ENOENT) => Ok(None),
         Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a device, whose node is made again if it is gone although the kernel has the device.
+fn open(device: &Path) -> io::Result<File> {
+    let number = || device.file_name()?.to_str()?.strip_prefix("loop")?.parse().ok();
+    match (File::open(device), number()) {
+        (Err(error), Some(number))
+            if error.kind() == io::ErrorKind::NotFound && attribute(device, "dev").is_some() =>
+        {
+            File::open(device_node(number)?)
+        }
+        (opened, _) => opened,
     }
 }
 

@@ -59,6 +59,20 @@ async fn devices_are_measured_flushed_and_listed() {
     kernel.loop_detach(&device).await.unwrap();
 }
 
+/// A restarted process whose `/dev` lacks the node must not give the image a second device.
+#[tokio::test]
+async fn an_image_whose_device_node_is_gone_keeps_its_device() {
+    let world = World::new();
+    let device = world.device("image", 1).await;
+    std::fs::remove_file(&device).unwrap();
+    let restarted = world.restarted();
+    let again = restarted.kernel.loop_attach(&world.path("image"), false).await.unwrap();
+    assert_eq!(again, device);
+    assert!(device.exists(), "its node is there again");
+    drop(restarted);
+    world.host.kernel.loop_detach(&device).await.unwrap();
+}
+
 #[tokio::test]
 async fn queues_are_set_one_by_one() {
     let world = World::new();
