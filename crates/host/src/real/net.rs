@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::{CWD, RenameFlags};
@@ -17,6 +18,10 @@ use crate::net::{BoxStream, DirEvent, Listener, Net};
 
 /// Only the owner may connect: whoever speaks CSI owns the machine's volumes.
 const SOCKET_MODE: u32 = 0o600;
+
+/// How long a socket must answer before it counts as served: between fork and exec a child has our closed ones open.
+const SERVED_TRIES: u32 = 20;
+const SERVED_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct RealNet;
 
@@ -49,12 +54,15 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
         Ok(metadata) if !metadata.file_type().is_socket() => return Err(in_use("exists and is no socket")),
         Ok(_) => {}
     }
-    match UnixStream::connect(path).await {
-        Ok(_) => Err(in_use("is served by another process")),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+    for _ in 0..SERVED_TRIES {
+        match UnixStream::connect(path).await {
+            Ok(_) => tokio::time::sleep(SERVED_PAUSE).await,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return fs::remove_file(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
+    Err(in_use("is served by another process"))
 }
 
 /// Binds under a hidden name first: the socket appears at its path with its mode set and already listening.
