@@ -28,14 +28,15 @@ impl Disk {
         bowline_host::real::free_bytes(self.dir.path()).unwrap()
     }
 
-    /// Somebody else takes all but so much.
+    /// Another program takes all but so much. The store writes meanwhile, so free space is looked at before each write.
     fn fill(&self, leave: u64) {
-        let mut left = self.free() - leave;
         let mut file = std::fs::File::create(self.dir.path().join("filler")).unwrap();
-        while left > 0 {
-            let chunk = left.min(1 << 20);
-            std::io::Write::write_all(&mut file, &vec![1; usize::try_from(chunk).unwrap()]).unwrap();
-            left -= chunk;
+        while let left @ 1.. = self.free().saturating_sub(leave) {
+            let chunk = vec![1; usize::try_from(left.min(1 << 20)).unwrap()];
+            match std::io::Write::write_all(&mut file, &chunk) {
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
+                written => written.unwrap(),
+            }
         }
     }
 
