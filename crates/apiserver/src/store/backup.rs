@@ -22,9 +22,20 @@ use super::object::{self, Stored};
 
 const KIND: &str = "bowline-store-backup";
 const FORMAT: u32 = 1;
-/// A restored store goes on this far above the backup: versions that were given out after the backup was made are
-/// never given out again with another meaning. It is a week of 1,500 writes a second.
-pub(super) const VERSION_LEAP: u64 = 1_000_000_000;
+/// With a clock that is behind, a restored store goes on this far above all versions that are known: it is a week of
+/// 1,500 writes a second.
+const VERSION_LEAP: u64 = 1_000_000_000;
+/// Versions for each millisecond since 2020, more than a store gives out.
+const PER_MILLISECOND: u64 = 10;
+const YEAR_2020: u64 = 1_577_836_800_000;
+
+/// Where versions go on after a restore or a loss: above all that were given out, so that none comes back with another
+/// meaning. A store may have been restored from the same backup before and left no trace, so the clock says where.
+pub(super) fn leap(known: u64, now: Timestamp) -> u64 {
+    let elapsed = u64::try_from(now.as_millisecond()).unwrap_or(0).saturating_sub(YEAR_2020);
+    let by_clock = elapsed * PER_MILLISECOND;
+    if by_clock > known { by_clock } else { known + VERSION_LEAP }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -133,10 +144,9 @@ pub fn restore(path: &Path, dir: &Path) -> Result<Summary, BackupError> {
         path: name.clone(),
         source,
     })?;
-    let mut loaded = parse(&text, &name)?;
+    let loaded = parse(&text, &name)?;
     let summary = Summary { objects: loaded.objects.len(), resource_version: loaded.version };
-    loaded.version += VERSION_LEAP;
-    file::place(dir, &loaded)?;
+    file::place(dir, loaded)?;
     Ok(summary)
 }
 
@@ -175,4 +185,21 @@ fn parse(text: &str, path: &str) -> Result<Loaded, BackupError> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_go_on_above_all_that_were_given_out() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (before, then, later) =
+            (at("2019-01-01T00:00:00Z"), at("2026-01-01T00:00:00Z"), at("2026-01-01T00:00:01Z"));
+        assert_eq!(leap(5, before), 5 + VERSION_LEAP);
+        let restored = leap(5, then);
+        assert!(restored > 5 + VERSION_LEAP);
+        assert_eq!(leap(5, later), restored + 10_000, "again from the same backup");
+        assert_eq!(leap(restored, then), restored + VERSION_LEAP, "the clock stands still");
+    }
 }

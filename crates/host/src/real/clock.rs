@@ -11,3 +11,8 @@ impl Clock for RealClock {
         Timestamp::now()
     }
 }
+
+/// For callers that are no part of a running host.
+pub fn now() -> Timestamp {
+    RealClock.now()
+}

@@ -60,6 +60,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use clock::now;
 pub use machine::{give_memory_back, hostname, is_root, raise_open_files};
 pub use private::{
     new_private_file, private_by_default, private_dir, private_file, private_log, private_parents, tighten,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::backup::VERSION_LEAP;
+use super::super::backup::leap;
 use super::super::errors::OpenError;
 use super::mark::{Found, Mark, MarkFile};
 use super::{DATABASE, Files, Loaded, directory, journal, rebuild};
@@ -46,7 +46,7 @@ pub fn accept_loss(dir: &Path) -> Result<Loss, OpenError> {
     let broken = |why: String| OpenError::Broken { place: directory::place(dir), why };
     rebuild::finish_interrupted(dir).map_err(broken)?;
     let database = dir.join(DATABASE);
-    let (_, found) = MarkFile::open(dir).map_err(broken)?;
+    let (mut mark, found) = MarkFile::open(dir).map_err(broken)?;
     let (mut lost, known) = match found {
         Found::Mark(mark) => {
             (refuse_missing(&mark, &database).err().into_iter().collect::<Vec<_>>(), mark.version)
@@ -69,11 +69,9 @@ pub fn accept_loss(dir: &Path) -> Result<Loss, OpenError> {
     if lost.is_empty() {
         return Ok(Loss { lost, objects: loaded.objects.len(), resource_version: loaded.version });
     }
-    let version = loaded.version.max(known) + VERSION_LEAP;
+    let version = leap(loaded.version.max(known), bowline_host::real::now());
     files.append(&[], version).map_err(|error| broken(error.to_string()))?;
     // Last, so that a crash before this leaves a store that is still refused.
-    MarkFile::clear(dir).map_err(broken)?;
-    let (mut mark, _) = MarkFile::open(dir).map_err(broken)?;
     mark.set(Mark::of(&database, version).map_err(broken)?).map_err(broken)?;
     Ok(Loss { lost, objects: loaded.objects.len(), resource_version: version })
 }

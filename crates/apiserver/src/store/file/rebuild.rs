@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::super::backup::leap;
 use super::super::errors::OpenError;
 use super::mark::{Mark, MarkFile};
 use super::{DATABASE, FileBackend, Files, Loaded, Record, Stored, open};
@@ -81,8 +82,8 @@ pub fn rebuild(dir: &Path) -> Result<(u64, u64), OpenError> {
     Ok((before, taken()?))
 }
 
-/// Fills a directory that has no store yet.
-pub fn place(dir: &Path, loaded: &Loaded) -> Result<(), OpenError> {
+/// Fills a directory that has no store yet. Versions go on above those of the backup and of a store that was lost here.
+pub fn place(dir: &Path, mut loaded: Loaded) -> Result<(), OpenError> {
     let _lock = super::directory::claim(dir)?;
     let why = |why: String| OpenError::Broken { place: super::directory::place(dir), why };
     for name in [DATABASE, READY, OLD] {
@@ -90,13 +91,19 @@ pub fn place(dir: &Path, loaded: &Loaded) -> Result<(), OpenError> {
             return Err(why(format!("it holds a store already ({name}); choose an empty directory")));
         }
     }
+    loaded.version = promise(dir, loaded.version).map_err(why)?;
     remove(dir, UNFINISHED).map_err(why)?;
-    fill(&dir.join(UNFINISHED), loaded).map_err(why)?;
-    // Before the database is in place: a crash in between leaves a directory that asks for the restore again.
-    MarkFile::clear(dir).map_err(why)?;
-    let (mut mark, _) = MarkFile::open(dir).map_err(why)?;
-    mark.set(Mark { version: loaded.version, ..Mark::default() }).map_err(why)?;
+    fill(&dir.join(UNFINISHED), &loaded).map_err(why)?;
     rename(dir, UNFINISHED, DATABASE).map_err(why)
+}
+
+/// Marks a directory as that of a store which is about to be restored, and returns its version. It comes first: a crash
+/// after this leaves a directory that asks for the restore again, and never one that begins with nothing.
+fn promise(dir: &Path, saved: u64) -> Result<u64, String> {
+    let (mut mark, _) = MarkFile::open(dir)?;
+    let version = leap(saved.max(mark.known().version), bowline_host::real::now());
+    mark.set(Mark { version, ..Mark::default() })?;
+    Ok(version)
 }
 
 /// A new database with this content, closed again.
@@ -140,6 +147,17 @@ fn remove(dir: &Path, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupted_restore_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = promise(dir.path(), 7).unwrap();
+        let refused = open(dir.path()).err().unwrap().to_string();
+        assert!(refused.contains("objects is missing"), "{refused}");
+        assert!(promise(dir.path(), 7).unwrap() > first, "the next try has other versions");
+        place(dir.path(), Loaded { version: 7, ..Loaded::default() }).unwrap();
+        assert!(open(dir.path()).unwrap().1.version > first);
+    }
 
     #[test]
     fn an_interrupted_rebuild_has_one_way_on() {

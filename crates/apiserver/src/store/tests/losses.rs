@@ -166,9 +166,10 @@ async fn an_unreadable_mark_is_refused_and_can_be_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let whole = filled(dir.path()).await;
     std::fs::write(dir.path().join("mark"), "nonsense").unwrap();
-    assert!(
-        refusal(dir.path()).contains("mark` is unreadable") || refusal(dir.path()).contains("unreadable")
-    );
+    let mark = dir.path().join("mark");
+    let text = refusal(dir.path());
+    assert!(text.contains(&format!("its mark, `{}`, is unreadable", mark.display())), "{text}");
+    assert_eq!(refusal(dir.path()), text, "nothing was changed");
     assert_eq!(accept_loss(dir.path()).unwrap().objects, whole.0.len());
     let store = Store::open_file(dir.path()).unwrap();
     assert_eq!(listed(&store, None), whole.0);
@@ -207,4 +208,37 @@ async fn a_restore_into_the_place_of_a_lost_store() {
     let store = Store::open_file(&store).unwrap();
     assert_eq!(names(&store), ["large", "last"]);
     assert!(store.version() > after);
+}
+
+#[tokio::test]
+async fn versions_are_not_reused_after_a_second_restore() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    filled(&store).await;
+    let saved = dir.path().join("saved");
+    backup(&store, &saved).unwrap();
+    let mut last = 0;
+    for round in ["into its place", "again", "into a new directory"] {
+        let lost = if round == "into a new directory" { store.clone() } else { store.join("objects") };
+        std::fs::remove_dir_all(lost).unwrap();
+        restore(&saved, &store).unwrap();
+        let store = Store::open_file(&store).unwrap();
+        assert!(store.version() > last, "{round}: {} after {last}", store.version());
+        last = create(&store, "after-the-restore").await.version;
+    }
+}
+
+#[tokio::test]
+async fn versions_are_not_reused_after_a_second_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for round in 0..3 {
+        let store = Store::open_file(dir.path()).unwrap();
+        assert!(store.version() > last, "round {round}: {} after {last}", store.version());
+        last = create(&store, &format!("a{round}")).await.version;
+        drop(store);
+        std::fs::remove_dir_all(dir.path().join("objects")).unwrap();
+        std::fs::write(dir.path().join("mark"), "nonsense").unwrap();
+        accept_loss(dir.path()).unwrap();
+    }
 }
