@@ -8,6 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::object::Stored;
+use super::room::Wanted;
 
 /// One object as a backend keeps it.
 #[derive(Debug, Clone)]
@@ -44,6 +45,8 @@ pub struct AppendError {
 pub struct Space {
     pub dir: PathBuf,
     pub free: u64,
+    /// What the backend can give up for deletes on top of that.
+    pub spare: u64,
 }
 
 /// A place that survives the process. Calls block.
@@ -56,8 +59,8 @@ pub trait Backend: Send {
     /// Lets go of everything, opens the place anew and reads all of it.
     fn reopen(&mut self) -> Result<Loaded, String>;
 
-    /// Something is being deleted: gives up what is kept for that, if the disk has no room.
-    fn make_room(&mut self) {}
+    /// Something is being deleted: gives up what is kept for that, as far as the disk has no room.
+    fn make_room(&mut self, _wanted: Wanted) {}
 
     /// Nothing for a place without a disk.
     fn space(&self) -> Result<Option<Space>, String> {

@@ -43,6 +43,7 @@ pub use etcd::EtcdSettings;
 pub use file::{DATABASE as OBJECTS, Loss, accept_loss, is_marked, rebuild as compact};
 pub use object::{CLOSING, Event, EventKind, Keep, Stored, frame, json, opening, type_prefix};
 pub use options::{Expiry, Options};
+pub use room::Wanted;
 pub use snapshot::{Gone, Page};
 pub use state::Limits;
 pub use watch::Watcher;

@@ -9,10 +9,23 @@ const QUOTA_RESERVE: u64 = 10;
 /// An update may grow an object by this much on a disk that is nearly full: phases, conditions, the states of containers.
 /// Without them volumes could not be taken down, and the disk would stay full.
 const STATUS_GROWTH: u64 = 16 << 10;
-/// Down to which part of the space that is to stay free a write goes on, by what it does. The last one is the store's.
-const KEPT_BY_STATUS: u64 = 8;
+/// Down to which part of the space that is to stay free a write goes on, by what it does. Heartbeats never end, so they
+/// stop before what teardown needs; the last part is the store's.
+const KEPT_BY_HEARTBEAT: u64 = 8;
 const KEPT_BY_UPDATE: u64 = 16;
-const KEPT_BY_DELETE: u64 = 32;
+const KEPT_BY_DELETE: u64 = 256;
+/// The part of the spare that only deletes of what takes disk can have.
+const SPARE_FOR_VOLUMES: u64 = 2 << 20;
+/// Kinds whose end gives disk back, once others have written a little to it.
+const TAKE_DISK: [&str; 6] = [
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "volumeattachments.storage.k8s.io",
+    "volumesnapshotcontents.snapshot.storage.k8s.io",
+    "volumesnapshots.snapshot.storage.k8s.io",
+];
+const HEARTBEATS: &str = "leases.coordination.k8s.io";
 
 /// The room there is while one batch is put together.
 #[derive(Debug, Clone)]
@@ -23,8 +36,38 @@ pub struct Room {
     pub space: Option<Space>,
     /// Bytes of the disk that are to stay free; 0 looks at no disk.
     pub free_min: u64,
-    /// Whether a write that helps to make room was admitted.
-    pub leaving: bool,
+    /// What the backend has to do before the batch is written.
+    pub wanted: Wanted,
+}
+
+/// What a backend is asked to give up for the deletes of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes of the spare that were counted on.
+    pub spare: u64,
+    /// Something that takes disk is being deleted, so others need a little room, too.
+    pub for_others: bool,
+}
+
+/// What a write is about, as far as room goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The object is being deleted, so the write helps to make room.
+    Leaving {
+        takes_disk: bool,
+    },
+    Heartbeat,
+    Other,
+}
+
+impl Purpose {
+    pub fn of(resource: &str, leaving: bool) -> Self {
+        match leaving {
+            true => Self::Leaving { takes_disk: TAKE_DISK.contains(&resource) },
+            false if resource == HEARTBEATS => Self::Heartbeat,
+            false => Self::Other,
+        }
+    }
 }
 
 /// What a write does to the size of the store.
@@ -33,19 +76,29 @@ pub struct Growth {
     pub before: u64,
     /// 0 for a deletion.
     pub after: u64,
-    /// The object is being deleted, so the write helps to make room.
-    pub leaving: bool,
+    pub purpose: Purpose,
 }
 
 impl Growth {
     /// Bytes that must be free on the disk before this write.
     fn kept(self, free_min: u64) -> u64 {
-        let Self { before, after, leaving } = self;
-        match after.saturating_sub(before) {
-            _ if leaving => free_min / KEPT_BY_DELETE,
-            0 => free_min / KEPT_BY_UPDATE,
-            more if before > 0 && more <= STATUS_GROWTH => free_min / KEPT_BY_STATUS,
-            _ => free_min,
+        let Self { before, after, purpose } = self;
+        let small = before > 0 && after.saturating_sub(before) <= STATUS_GROWTH;
+        match purpose {
+            // A delete needs no more than its place in the journal.
+            Purpose::Leaving { .. } => (free_min / KEPT_BY_DELETE).max(after),
+            Purpose::Heartbeat if small => free_min / KEPT_BY_HEARTBEAT,
+            Purpose::Other if small => free_min / KEPT_BY_UPDATE,
+            Purpose::Heartbeat | Purpose::Other => free_min,
+        }
+    }
+
+    /// Bytes of the spare that this write may count on.
+    fn spare(self, space: &Space) -> u64 {
+        match self.purpose {
+            Purpose::Leaving { takes_disk: true } => space.spare,
+            Purpose::Leaving { takes_disk: false } => space.spare.saturating_sub(SPARE_FOR_VOLUMES),
+            Purpose::Heartbeat | Purpose::Other => 0,
         }
     }
 }
@@ -53,22 +106,26 @@ impl Growth {
 impl Room {
     /// Counts a write that fits; refuses one that does not.
     pub fn admit(&mut self, growth: Growth) -> Result<(), Trouble> {
-        let Growth { before, after, leaving } = growth;
+        let Growth { before, after, purpose } = growth;
         let used = self.used - before.min(self.used) + after;
+        let leaving = matches!(purpose, Purpose::Leaving { .. });
         let limit = if leaving { self.quota + self.quota / QUOTA_RESERVE } else { self.quota };
         if self.quota > 0 && after > before && used > limit {
             return Err(self.over_quota(after - before));
         }
         if let Some(space) = &mut self.space {
             let kept = growth.kept(self.free_min);
-            if space.free < kept {
+            let short = kept.saturating_sub(space.free);
+            if short > growth.spare(space) {
                 return Err(disk_full(space, kept));
             }
+            self.wanted.spare += short;
+            space.spare -= short;
             // Whatever it does to the store, the journal takes all of it first.
-            space.free = space.free.saturating_sub(after);
+            space.free = (space.free + short).saturating_sub(after);
         }
         self.used = used;
-        self.leaving |= leaving;
+        self.wanted.for_others |= purpose == Purpose::Leaving { takes_disk: true };
         Ok(())
     }
 
@@ -93,19 +150,27 @@ mod tests {
     use super::*;
 
     fn room(quota: u64, used: u64, free: u64) -> Room {
-        let space = Some(Space { dir: "/data".into(), free });
-        Room { quota, used, space, free_min: 3200, leaving: false }
+        with_spare(quota, used, free, 0)
     }
+
+    fn with_spare(quota: u64, used: u64, free: u64, spare: u64) -> Room {
+        let space = Some(Space { dir: "/data".into(), free, spare });
+        Room { quota, used, space, free_min: 3200, wanted: Wanted::default() }
+    }
+
+    const LEAVING: Purpose = Purpose::Leaving { takes_disk: false };
 
     #[test]
     fn what_fits() {
-        let create = Growth { before: 0, after: 30, leaving: false };
-        let grow = Growth { before: 10, after: 30, leaving: false };
-        let grow_much = Growth { before: 10, after: 11 + STATUS_GROWTH, leaving: false };
-        let shrink = Growth { before: 30, after: 10, leaving: false };
-        let same = Growth { before: 30, after: 30, leaving: false };
-        let leaving = Growth { before: 10, after: 30, leaving: true };
-        let delete = Growth { before: 30, after: 0, leaving: true };
+        let create = Growth { before: 0, after: 30, purpose: Purpose::Other };
+        let grow = Growth { before: 10, after: 30, purpose: Purpose::Other };
+        let grow_much = Growth { before: 10, after: 11 + STATUS_GROWTH, purpose: Purpose::Other };
+        let shrink = Growth { before: 30, after: 10, purpose: Purpose::Other };
+        let same = Growth { before: 30, after: 30, purpose: Purpose::Other };
+        let beat = Growth { before: 30, after: 30, purpose: Purpose::Heartbeat };
+        let first_beat = Growth { before: 0, after: 30, purpose: Purpose::Heartbeat };
+        let leaving = Growth { before: 10, after: 30, purpose: LEAVING };
+        let delete = Growth { before: 30, after: 0, purpose: LEAVING };
         // Quota, used, free; then what is admitted.
         let table = [
             ((1000, 500, 9000), grow, true),
@@ -122,16 +187,19 @@ mod tests {
             ((1000, 10, 3199), create, false),
             ((90_000, 10, 3200), grow_much, true),
             ((90_000, 10, 3199), grow_much, false),
-            ((1000, 10, 400), grow, true),
-            ((1000, 10, 399), grow, false),
+            ((1000, 10, 3199), first_beat, false),
+            ((1000, 30, 400), beat, true),
+            ((1000, 30, 399), beat, false),
+            ((1000, 10, 200), grow, true),
+            ((1000, 10, 199), grow, false),
             ((1000, 30, 200), same, true),
             ((1000, 30, 199), same, false),
             ((1000, 30, 200), shrink, true),
             ((1000, 30, 199), shrink, false),
-            ((1000, 10, 100), leaving, true),
-            ((1000, 10, 99), leaving, false),
-            ((1000, 30, 100), delete, true),
-            ((1000, 30, 99), delete, false),
+            ((1000, 10, 30), leaving, true),
+            ((1000, 10, 29), leaving, false),
+            ((1000, 30, 12), delete, true),
+            ((1000, 30, 11), delete, false),
         ];
         for ((quota, used, free), growth, fits) in table {
             let mut room = room(quota, used, free);
@@ -142,16 +210,45 @@ mod tests {
     }
 
     #[test]
+    fn deletes_count_on_the_spare_and_those_of_what_takes_disk_on_all_of_it() {
+        const KEPT: u64 = 12;
+        let other = Growth { before: 30, after: 0, purpose: LEAVING };
+        let pod = Growth { purpose: Purpose::of("pods", true), ..other };
+        let update = Growth { before: 30, after: 30, purpose: Purpose::Other };
+        // Free, spare; then how much of the spare is wanted, if the write is admitted.
+        let table = [
+            (other, KEPT, 0, Some(0)),
+            (other, 0, SPARE_FOR_VOLUMES + KEPT, Some(KEPT)),
+            (other, 0, SPARE_FOR_VOLUMES + KEPT - 1, None),
+            (pod, KEPT, 0, Some(0)),
+            (pod, 2, KEPT, Some(KEPT - 2)),
+            (pod, 0, KEPT, Some(KEPT)),
+            (pod, 0, KEPT - 1, None),
+            (update, 0, 4 << 20, None),
+        ];
+        for (growth, free, spare, wanted) in table {
+            let mut room = with_spare(0, 100, free, spare);
+            let admitted = room.admit(growth).is_ok().then_some(room.wanted.spare);
+            assert_eq!(admitted, wanted, "{growth:?} {free} {spare}");
+            assert_eq!(room.wanted.for_others, wanted.is_some() && growth.purpose == pod.purpose);
+        }
+        // What one delete of a batch has taken, the next one has, too.
+        let mut room = with_spare(0, 100, 0, KEPT);
+        assert!(room.admit(pod).is_ok() && room.admit(pod).is_ok());
+        assert_eq!(room.wanted, Wanted { spare: KEPT, for_others: true });
+    }
+
+    #[test]
     fn writes_of_one_batch_share_the_disk() {
         let mut room = room(0, 0, 3250);
-        let create = Growth { before: 0, after: 30, leaving: false };
+        let create = Growth { before: 0, after: 30, purpose: Purpose::Other };
         let admitted = (0..5).filter(|_| room.admit(create).is_ok()).count();
         assert_eq!(admitted, 2);
     }
 
     #[test]
     fn a_refusal_names_the_figures_and_the_remedy() {
-        let grow = Growth { before: 0, after: 30, leaving: false };
+        let grow = Growth { before: 0, after: 30, purpose: Purpose::Other };
         assert_eq!(
             room(1000, 990, 9000).admit(grow).unwrap_err().to_string(),
             "the store has reached its quota: its objects take 990 of 1000 bytes and this write would add 30. Delete objects, or start the server with a larger --quota-backend-bytes; reads and deletes go on"

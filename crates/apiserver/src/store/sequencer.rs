@@ -12,7 +12,7 @@ use super::expiry::Expiries;
 use super::object::{Event, EventKind, Stored};
 use super::options::{Options, expires};
 use super::recovery::{self, Found};
-use super::room::{Growth, Room};
+use super::room::{Growth, Purpose, Room, Wanted};
 use super::state::{FIRST_VERSION, Shared};
 use super::{Change, Expect, Write};
 use crate::metadata;
@@ -118,8 +118,9 @@ impl Sequencer {
         };
         let results: Vec<_> = writes.into_iter().map(&mut accept).collect();
         let events = draft.finish();
-        if room.is_ok_and(|room| room.leaving) {
-            self.backend.make_room();
+        if let Some(wanted) = room.ok().map(|room| room.wanted).filter(|wanted| *wanted != Wanted::default())
+        {
+            self.backend.make_room(wanted);
         }
         if events.is_empty() {
             return results;
@@ -159,7 +160,7 @@ impl Sequencer {
         let leaving = new.as_ref().is_none_or(metadata::deleting);
         let version = self.version + 1;
         let event = Draft::event(current, &slot.1, new, version).map_err(Trouble::NotWritten)?;
-        room.admit(growth(&event, leaving))?;
+        room.admit(growth(&event, Purpose::of(&slot.0, leaving)))?;
         self.version = version;
         Ok(draft.add(slot, event))
     }
@@ -171,7 +172,7 @@ impl Sequencer {
             used: self.shared.read().bytes(),
             space: space.map_err(Trouble::NotWritten)?,
             free_min: self.options.free_min,
-            leaving: false,
+            wanted: Wanted::default(),
         })
     }
 
@@ -254,7 +255,7 @@ impl Sequencer {
     }
 }
 
-fn growth(event: &Event, leaving: bool) -> Growth {
+fn growth(event: &Event, purpose: Purpose) -> Growth {
     let after = if event.kind == EventKind::Deleted { 0 } else { event.object.bytes() };
-    Growth { before: event.previous.as_ref().map_or(0, |object| object.bytes()), after, leaving }
+    Growth { before: event.previous.as_ref().map_or(0, |object| object.bytes()), after, purpose }
 }

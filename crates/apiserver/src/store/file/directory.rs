@@ -21,6 +21,14 @@ pub fn claim(dir: &Path) -> Result<ProcessLock, OpenError> {
         place: place(dir),
         why: format!("{what}: {error}"),
     };
+    if dir.is_symlink() {
+        let to = std::fs::read_link(dir).unwrap_or_default();
+        let why = format!(
+            "it is a symbolic link to {}, and another user could have made it; name the directory itself",
+            to.display()
+        );
+        return Err(OpenError::Broken { place: place(dir), why });
+    }
     real::private_dir(dir).map_err(|e| broken("make it private", e))?;
     let lock = match real::lock_for_process(&dir.join("lock")) {
         Ok(lock) => lock,

@@ -76,6 +76,22 @@ pub fn mend(database: &Path) -> Result<(), String> {
     }
 }
 
+/// Sets the length of a journal to its content, and returns it. No batch may be under way.
+pub fn trim(path: &Path) -> Result<u64, String> {
+    let (bytes, file) = read(path)?;
+    let (end, tail) = scan(&bytes);
+    if tail != Tail::Clean {
+        return Err(format!("{} is unreadable from byte {end}", path.display()));
+    }
+    let end = end as u64;
+    let failed = |error: std::io::Error| format!("set the length of {}: {error}", path.display());
+    // Cutting a file also takes the blocks behind it, so one that has the right length is left alone.
+    if file.metadata().map_err(failed)?.len() > end {
+        file.set_len(end).map_err(failed)?;
+    }
+    Ok(end)
+}
+
 /// Where the database keeps the journal of a number.
 pub fn path(database: &Path, number: u64) -> PathBuf {
     database.join(format!("{number}.jnl"))

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::backup::leap;
 use super::super::errors::OpenError;
 use super::mark::{Found, Mark, MarkFile};
-use super::{DATABASE, Files, Loaded, directory, journal, rebuild};
+use super::{DATABASE, Files, Loaded, directory, journal, pause_before_opening, rebuild};
 
 /// What [`accept_loss`] found.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
@@ -57,7 +57,8 @@ pub fn accept_loss(dir: &Path) -> Result<Loss, OpenError> {
     let damaged = |why: String| OpenError::Damaged { dir: dir.display().to_string(), why };
     journal::mend(&database).map_err(damaged)?;
     // The database notices a missing file at the first try and makes up for it at the second.
-    let files = Files::open(&database).or_else(|_| Files::open(&database));
+    let pause = pause_before_opening(dir);
+    let files = Files::open(&database, pause).or_else(|_| Files::open(&database, pause));
     let files = files.map_err(|error| {
         broken(format!(
             "what is left cannot be opened: {error}; move {} aside to begin with an empty store",

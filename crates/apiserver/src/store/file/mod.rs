@@ -7,6 +7,7 @@ mod mark;
 mod rebuild;
 mod reserve;
 mod spare;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,11 @@ use super::backend::{AppendError, Backend, Loaded, Record, Space};
 use super::errors::OpenError;
 use super::object::Stored;
 use super::options::expires;
+use super::room::Wanted;
 use mark::{Mark, MarkFile};
 use reserve::Reserve;
 use spare::Spare;
+use workers::{Pause, pause_before_opening};
 
 pub use loss::{Loss, accept_loss};
 pub use mark::exists as is_marked;
@@ -39,6 +42,8 @@ const MEMTABLE_BYTES: u64 = 8 << 20;
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// One thread suffices for the flushes and compactions of two keyspaces.
 const WORKERS: usize = 1;
+/// What the journal gets of the spare at a time.
+const SPARE_STEP: u64 = 64 << 10;
 /// The directory of the database, below that of the store.
 pub const DATABASE: &str = "objects";
 
@@ -46,6 +51,8 @@ pub struct FileBackend {
     dir: PathBuf,
     /// Absent only while it is opened again, or after that failed.
     files: Option<Files>,
+    /// Set while the database runs without its threads.
+    pause: Option<Pause>,
     mark: MarkFile,
     reserve: Reserve,
     spare: Spare,
@@ -75,7 +82,8 @@ pub fn open(dir: &Path) -> Result<(FileBackend, Loaded), OpenError> {
     }
     let damaged = |why: String| OpenError::Damaged { dir: dir.display().to_string(), why };
     journal::mend(&database).map_err(damaged)?;
-    let files = Files::open(&database).map_err(|error| match &known {
+    let pause = pause_before_opening(dir);
+    let files = Files::open(&database, pause).map_err(|error| match &known {
         // There was a store, and nothing but its own content keeps it from being opened.
         Some(_) if is_damage(&error) => damaged(format!("its database cannot be opened: {error}")),
         _ => broken(error.to_string()),
@@ -89,16 +97,18 @@ pub fn open(dir: &Path) -> Result<(FileBackend, Loaded), OpenError> {
         tracing::warn!(%error, "the mark of the store could not be written; it promises what it did before");
     }
     let (reserve, spare) = (Reserve::new(&database), Spare::open(dir));
-    let backend = FileBackend { dir: dir.to_owned(), files: Some(files), mark, reserve, spare, _lock: lock };
+    let (dir, files) = (dir.to_owned(), Some(files));
+    let backend = FileBackend { dir, files, pause, mark, reserve, spare, _lock: lock };
     Ok((backend, loaded))
 }
 
 impl Files {
-    fn open(path: &Path) -> fjall::Result<Self> {
+    fn open(path: &Path, pause: Option<Pause>) -> fjall::Result<Self> {
+        let workers = if pause.is_some() { 0 } else { WORKERS };
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
-            .worker_threads(WORKERS)
+            .worker_threads_unchecked(workers)
             .manual_journal_persist(true)
             .open()?;
         let keyspace = |name: &str| {
@@ -201,46 +211,100 @@ fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     }
 }
 
-impl Backend for FileBackend {
-    fn append(&mut self, batch: &[Record], version: u64) -> Result<(), AppendError> {
-        let Some(files) = &self.files else {
-            return Err(AppendError { why: "the store is not open".into(), full: false });
-        };
-        let taken = files.append(batch, version).map_err(|error| AppendError {
-            why: format!("write to {}: {error}", self.dir.display()),
-            full: is_full(&error),
-        })?;
-        let database = self.dir.join(DATABASE);
-        self.mark.reached(version, &database);
-        let free = spare::free(&self.dir);
-        self.reserve.wrote(taken, &database, free);
-        self.spare.refill(free);
-        Ok(())
-    }
-
-    fn reopen(&mut self) -> Result<Loaded, String> {
+impl FileBackend {
+    /// Closes the database and opens it again, with or without its threads.
+    fn open_again(&mut self, pause: Option<Pause>) -> Result<&Files, String> {
         // Closed first: the database has a lock and threads of its own.
         self.files = None;
         let path = self.dir.join(DATABASE);
         // Opened now, a database whose files are gone would begin with nothing.
         loss::refuse_missing(self.mark.known(), &path)?;
         journal::mend(&path)?;
-        let files = Files::open(&path).map_err(|error| error.to_string())?;
-        // At once: opening gave the blocks behind the end of the journal back.
+        let files = Files::open(&path, pause).map_err(|error| error.to_string())?;
+        self.pause = pause;
         self.reserve = Reserve::new(&path);
-        let loaded = files.load()?;
-        self.files = Some(files);
-        Ok(loaded)
+        Ok(self.files.insert(files))
     }
 
-    fn make_room(&mut self) {
-        self.spare.give(spare::free(&self.dir));
+    /// Appends to a database whose threads have ended. It takes no write in that state, so nothing of the batch is there.
+    fn append_without_threads(
+        &mut self,
+        (batch, version): (&[Record], u64),
+        pause: Pause,
+    ) -> Result<u64, AppendError> {
+        tracing::warn!(
+            "the disk of the store has no room for tables: appending to the journal alone until there is room"
+        );
+        let context = format!("write to {}: the database has no room for its tables", self.dir.display());
+        let full = |why: String| AppendError { why: format!("{context}, {why}"), full: true };
+        let files = self.open_again(Some(pause)).map_err(full)?;
+        files.append(batch, version).map_err(|error| full(error.to_string()))
+    }
+
+    /// After a batch: goes on with threads when there is room for what they write.
+    fn end_pause(&mut self, free: u64) {
+        if self.pause.is_some_and(|pause| pause.is_over(free)) {
+            match self.open_again(None) {
+                Ok(_) => tracing::info!("the disk of the store has room again: writing tables"),
+                // The next write reads back what is there.
+                Err(why) => tracing::error!(%why, "the store could not be opened again"),
+            }
+        }
+    }
+}
+
+impl Backend for FileBackend {
+    fn append(&mut self, batch: &[Record], version: u64) -> Result<(), AppendError> {
+        let Some(files) = &self.files else {
+            return Err(AppendError { why: "the store is not open".into(), full: false });
+        };
+        let taken = match files.append(batch, version) {
+            Ok(taken) => taken,
+            Err(error) => {
+                let pause = Pause::after_failure(spare::free(&self.dir));
+                match (&error, pause) {
+                    (fjall::Error::Poisoned, Some(pause)) => {
+                        self.append_without_threads((batch, version), pause)?
+                    }
+                    _ => {
+                        let why = format!("write to {}: {error}", self.dir.display());
+                        return Err(AppendError { why, full: is_full(&error) });
+                    }
+                }
+            }
+        };
+        let database = self.dir.join(DATABASE);
+        self.mark.reached(version, &database);
+        let free = spare::free(&self.dir);
+        self.reserve.wrote(taken, &database, free);
+        self.spare.refill(free);
+        self.end_pause(free);
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<Loaded, String> {
+        let loaded = self.open_again(pause_before_opening(&self.dir))?.load();
+        if loaded.is_err() {
+            self.files = None;
+        }
+        loaded
+    }
+
+    fn make_room(&mut self, wanted: Wanted) {
+        let bytes = wanted.spare.next_multiple_of(SPARE_STEP).min(self.spare.left());
+        if bytes > 0 && self.spare.cut(bytes) {
+            self.reserve.take(bytes, &self.dir.join(DATABASE));
+        }
+        if wanted.for_others {
+            self.spare.give_to_others(spare::free(&self.dir));
+        }
     }
 
     fn space(&self) -> Result<Option<Space>, String> {
         let free = bowline_host::real::free_bytes(&self.dir);
         let free =
             free.map_err(|error| format!("ask for the free space of {}: {error}", self.dir.display()))?;
-        Ok(Some(Space { dir: self.dir.clone(), free: free + self.reserve.left() }))
+        let free = free + self.reserve.left();
+        Ok(Some(Space { dir: self.dir.clone(), free, spare: self.spare.left() }))
     }
 }

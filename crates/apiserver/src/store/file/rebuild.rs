@@ -108,7 +108,7 @@ fn promise(dir: &Path, saved: u64) -> Result<u64, String> {
 
 /// A new database with this content, closed again.
 fn fill(path: &Path, loaded: &Loaded) -> Result<(), String> {
-    let files = Files::open(path).map_err(|error| error.to_string())?;
+    let files = Files::open(path, None).map_err(|error| error.to_string())?;
     let expiries: BTreeMap<_, _> =
         loaded.expiries.iter().map(|(resource, key, at)| ((resource, key), *at)).collect();
     let record = |(resource, object): &(Arc<str>, Arc<Stored>)| Record {

@@ -3,7 +3,11 @@
 //! Volumes and objects may share a disk. When volumes have filled it, deleting them takes writes to the store, and those
 //! need room that nothing else on the disk can take. So the blocks behind the end of the newest journal are allocated
 //! before they are needed: appending to the journal is all that a write does at once. What the database does later,
-//! moving content from journals to tables, can wait until there is room.
+//! moving content from journals to tables, can wait until there is room (see [`super::workers`]).
+//!
+//! The database creates a journal with a length far behind its content, and cuts it at its content when it is opened
+//! again: that would give the blocks in between back. So the length of a new journal is set to its content at once; blocks
+//! behind the length of a file stay with it.
 
 use std::path::Path;
 
@@ -12,7 +16,7 @@ use super::journal;
 /// Blocks are allocated this far ahead of the end of the journal.
 const AHEAD: u64 = 16 << 20;
 /// The least that is worth asking for on a disk that is full already.
-const LEAST: u64 = 1 << 20;
+const LEAST: u64 = 64 << 10;
 
 /// How far the newest journal can be written without the disk.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,17 +29,20 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Allocates as much as there is. A filesystem that cannot do so gives a reserve of nothing.
+    /// Allocates as much as there is. A filesystem that cannot do so gives a reserve of nothing. Only between two
+    /// batches, because the journal gets another length.
     pub fn new(database: &Path) -> Self {
         let Ok(journals) = journal::journals(database) else { return Self::default() };
         let Some((number, path)) = journals.last() else { return Self::default() };
-        let end = std::fs::File::open(path).and_then(|file| bowline_host::real::data_end(&file));
-        let Ok(position) = end else { return Self::default() };
+        let position = match journal::trim(path) {
+            Ok(position) => position,
+            Err(why) => {
+                tracing::warn!(%why, "no room can be kept in the journal of the store");
+                return Self::default();
+            }
+        };
         let mut reserve = Self { journal: *number, position, end: position };
-        let mut ahead = AHEAD;
-        while ahead >= LEAST && !reserve.extend(database, ahead) {
-            ahead /= 2;
-        }
+        reserve.extend(database, AHEAD);
         reserve
     }
 
@@ -54,12 +61,22 @@ impl Reserve {
         }
     }
 
-    fn extend(&mut self, database: &Path, ahead: u64) -> bool {
+    /// Takes blocks that were just given up for this.
+    pub fn take(&mut self, bytes: u64, database: &Path) {
+        self.extend(database, self.left() + bytes);
+    }
+
+    /// Allocates up to so many bytes ahead, as many as there are.
+    fn extend(&mut self, database: &Path, ahead: u64) {
         let path = journal::path(database, self.journal);
-        let taken = bowline_host::real::preallocate(&path, self.position, ahead);
-        if taken.is_ok() {
-            self.end = self.position + ahead;
+        let (mut got, mut step) = (0, ahead);
+        while step >= LEAST && got < ahead {
+            match bowline_host::real::preallocate(&path, self.position, got + step) {
+                Ok(()) => got += step,
+                Err(_) => step /= 2,
+            }
+            step = step.min(ahead - got);
         }
-        taken.is_ok()
+        self.end = self.end.max(self.position + got);
     }
 }

@@ -101,3 +101,14 @@ async fn compaction_keeps_everything_and_gives_room_back() {
     assert_eq!(store.get(&kind(), &key("a")).unwrap().value()["data"], "last");
     assert!(matches!(compact(dir.path()), Err(OpenError::InUse { .. })), "not under a running server");
 }
+
+#[test]
+fn a_symbolic_link_in_place_of_the_directory_is_refused_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, target) = (dir.path().join("store"), dir.path().join("target"));
+    std::fs::create_dir(&target).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let refused = Store::open_file(&link).err().unwrap().to_string();
+    let why = format!("is a symbolic link to {}", target.display());
+    assert!(refused.contains(&why) && refused.contains("name the directory itself"), "{refused}");
+}

@@ -30,7 +30,8 @@ impl Disk {
 
     /// Another program takes all but so much. The store writes meanwhile, so free space is looked at before each write.
     fn fill(&self, leave: u64) {
-        let mut file = std::fs::File::create(self.dir.path().join("filler")).unwrap();
+        let path = self.dir.path().join("filler");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         while let left @ 1.. = self.free().saturating_sub(leave) {
             let chunk = vec![1; usize::try_from(left.min(1 << 20)).unwrap()];
             match std::io::Write::write_all(&mut file, &chunk) {
@@ -38,6 +39,17 @@ impl Disk {
                 written => written.unwrap(),
             }
         }
+    }
+
+    /// What is kept for deletions.
+    fn spare(&self) -> u64 {
+        std::fs::metadata(self.store().join("spare")).unwrap().len()
+    }
+
+    /// Takes away the blocks behind the end of the journal, as a torn write would.
+    fn cut_journal(&self) {
+        let file = std::fs::File::options().write(true).open(self.store().join("objects/0.jnl")).unwrap();
+        file.set_len(file.metadata().unwrap().len()).unwrap();
     }
 
     fn make_room(&self) {
@@ -64,6 +76,23 @@ async fn write_until_refused(store: &Store, prefix: &str) -> (Vec<(String, u64)>
         }
     }
     panic!("200 MB fit on a small disk");
+}
+
+fn of_kind(resource: &str, write: Write) -> Write {
+    Write { resource: resource.into(), ..write }
+}
+
+/// Replaces an object with others of its size until that is refused.
+async fn update_until_refused(store: &Store, name: &str) -> (usize, Trouble) {
+    let mut version = store.get(&kind(), &key(name)).unwrap().version;
+    for n in 0..20_000 {
+        match store.write(put(name, &format!("{n:06000}"), Expect::Version(version))).await {
+            Ok(object) => version = object.version,
+            Err(WriteError::Unavailable(trouble)) => return (n, trouble),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("120 MB fit on a full disk");
 }
 
 #[tokio::test]
@@ -143,9 +172,10 @@ async fn deletes_and_small_updates_need_no_byte_of_the_disk() {
         objects
             .push(store.write(put(&format!("o{n:03}"), &"x".repeat(5_000), Expect::Absent)).await.unwrap());
     }
+    let pod = store.write(of_kind("pods", put("pod", "1", Expect::Absent))).await.unwrap();
     disk.fill(0);
     assert_eq!(disk.free(), 0);
-    let kept = std::fs::metadata(disk.store().join("spare")).unwrap().len();
+    let kept = disk.spare();
     let refused = store.write(put("new", "1", Expect::Absent)).await;
     assert!(matches!(refused, Err(WriteError::Unavailable(Trouble::Full(_)))), "{refused:?}");
     for object in objects {
@@ -157,8 +187,9 @@ async fn deletes_and_small_updates_need_no_byte_of_the_disk() {
         store.write(delete(name, same.version)).await.unwrap();
     }
     assert_eq!(names(&store), [""; 0]);
+    store.write(of_kind("pods", delete("pod", pod.version))).await.unwrap();
     assert!(disk.free() >= 1 << 20, "others have room to end what is deleted: {}", disk.free());
-    let left = std::fs::metadata(disk.store().join("spare")).unwrap().len();
+    let left = disk.spare();
     assert!(left < kept && left > 0, "{left} of {kept}");
     let version = store.version();
     drop(store);
@@ -166,6 +197,70 @@ async fn deletes_and_small_updates_need_no_byte_of_the_disk() {
     assert_eq!((store.version(), names(&store).len()), (version, 0));
     disk.make_room();
     create(&store, "after").await;
-    let again = std::fs::metadata(disk.store().join("spare")).unwrap().len();
-    assert_eq!(again, kept, "kept again when there is room");
+    assert_eq!(disk.spare(), kept, "kept again when there is room");
+}
+
+/// Updates use up what the store has of its own, and the database cannot move its journal to tables: deletes go on.
+#[tokio::test]
+async fn a_delete_succeeds_after_updates_used_up_the_reserve() {
+    let disk = Disk::new(160);
+    let open = || Store::open_file_on(&disk.store(), Options::default()).unwrap();
+    let store = open();
+    let mut objects = Vec::new();
+    for n in 0..8 {
+        objects.push(store.write(put(&format!("o{n}"), &"x".repeat(6_000), Expect::Absent)).await.unwrap());
+    }
+    let mut remove = objects.drain(1..).map(|object| delete(&object.key.name, object.version));
+    disk.fill(0);
+    let (updates, refused) = update_until_refused(&store, "o0").await;
+    assert!(updates > 800, "more than a memtable holds: {updates}");
+    let text = refused.to_string();
+    assert!(matches!(refused, Trouble::Full(_)) && !text.contains("Poisoned"), "{refused:?}");
+    store.write(remove.next().unwrap()).await.expect("a delete with every byte taken");
+    disk.fill(0);
+    drop(store);
+
+    let store = open();
+    store.write(remove.next().unwrap()).await.expect("a delete after a restart");
+    let heartbeat = store.get(&kind(), &key("o0")).unwrap();
+    let update = put("o0", &"z".repeat(6_000), Expect::Version(heartbeat.version));
+    let refused = store.write(update).await.unwrap_err();
+    assert!(matches!(refused, WriteError::Unavailable(Trouble::Full(_))), "{refused:?}");
+    disk.fill(0);
+    drop(store);
+
+    disk.cut_journal();
+    disk.fill(0);
+    let store = open();
+    store.write(remove.next().unwrap()).await.expect("a delete without any room in the journal");
+    let (before, version) = (listed(&store, None), store.version());
+    disk.make_room();
+    until("creates go on", || disk.free() > 100 << 20).await;
+    create(&store, "after").await;
+    drop(store);
+    let store = open();
+    assert_eq!((store.version(), names(&store).len()), (version + 1, before.len() + 1));
+}
+
+#[tokio::test]
+async fn only_deletes_of_what_takes_disk_give_the_spare_up_and_slowly() {
+    let disk = Disk::new(160);
+    let store = Store::open_file_on(&disk.store(), Options::default()).unwrap();
+    let (mut widgets, mut pods) = (Vec::new(), Vec::new());
+    for n in 0..20 {
+        widgets.push(create(&store, &format!("w{n}")).await);
+        let pod = of_kind("pods", put(&format!("p{n}"), "1", Expect::Absent));
+        pods.push(store.write(pod).await.unwrap());
+    }
+    disk.fill(0);
+    let kept = disk.spare();
+    for widget in widgets {
+        store.write(delete(&widget.key.name, widget.version)).await.unwrap();
+    }
+    assert_eq!(disk.spare(), kept);
+    for pod in pods {
+        store.write(of_kind("pods", delete(&pod.key.name, pod.version))).await.unwrap();
+        disk.fill(0);
+    }
+    assert_eq!(disk.spare(), kept - (1 << 20), "the next step comes after a pause");
 }
