@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::info::{KindInfo, KindNames, Text};
 use super::view::ViewKey;
 use crate::custom::CustomKind;
-use crate::field::Invalid;
+use crate::field::{Invalid, Reason};
 use crate::kinds::{Deletion, Dependents, Rules, StoredAs, warnings};
 use crate::output::without_record;
 use crate::schema::{Accepted, Schema, TypeId};
@@ -251,12 +251,19 @@ impl<R: Rules> Kind for Erased<R> {
         // What is looked at is what will be stored.
         let object = self.rendered(&new)?;
         let new: R::Object = typed(&object)?;
-        let errors = match part {
+        let mut errors = match part {
             Part::Main => R::validate_change(&new, &old),
             Part::Status => R::validate_status(&new, &old),
             Part::Binding => Vec::new(),
             Part::EphemeralContainers | Part::Resize => R::validate_part(&new, &old, part),
         };
+        // What a server no longer allows, but allowed when it was created, must not keep an object from changing and going.
+        if errors.iter().any(|error| error.reason == Reason::Disallowed) {
+            let stood = R::validate(&old);
+            let alike = |a: &Invalid, b: &Invalid| a.reason == b.reason && a.field == b.field;
+            let unchanged = |error: &Invalid| stood.iter().any(|before| alike(before, error));
+            errors.retain(|error| error.reason != Reason::Disallowed || !unchanged(error));
+        }
         Ok(Prepared { errors, object })
     }
 

@@ -164,6 +164,20 @@ async fn privileged_containers_need_a_server_that_allows_them() {
         post(&server, path, &object).await.ok();
     }
     post(&server, TEAM_PODS, &windows).await.ok();
+
+    // What was allowed once can still be changed, and go.
+    server.set_allow_privileged(false);
+    for (path, field, _) in privileged() {
+        let path = format!("{path}/n{}", field.len());
+        patch(&server, &path, "merge", &json!({"metadata": {"finalizers": ["a/b"]}})).await.ok();
+        patch(&server, &path, "merge", &json!({"metadata": {"finalizers": null}})).await.ok();
+    }
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    patch(&server, &format!("{TEAM_PODS}/w"), "merge", &label).await.ok();
+    let more = json!({"spec": {"ephemeralContainers": [
+        {"name": "more", "image": "i", "securityContext": {"privileged": true}}]}});
+    let path = format!("{TEAM_PODS}/plain/ephemeralcontainers");
+    assert_eq!(patch(&server, &path, "strategic-merge", &more).await.code, 422);
 }
 
 #[tokio::test]
