@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use http::request::Parts;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::body::Body;
 use crate::limits::Seat;
 
-/// How long a client may take to read an answer that is no stream. Upstream gives it what is left of a minute.
+/// How long a client may take to read an answer, and the end of a stream that is over. Upstream gives it what is left of a
+/// minute.
 const READ_MAX: Duration = Duration::from_secs(60);
-/// Smaller answers fit into the buffers of any connection.
-const LARGE: usize = 64 << 10;
 
 /// Ends a connection; put into the extensions of its requests.
 #[derive(Debug, Clone)]
@@ -40,13 +40,17 @@ impl Held {
     }
 
     /// Kept until the connection has sent all of the body. A client that reads too slowly must not keep the seat from
-    /// others, and there is no way to end one answer alone: it loses its connection.
+    /// others, and there is no way to end one answer alone: it loses its connection. That holds for small answers, too:
+    /// with HTTP/2 a client decides how much of an answer is sent.
     pub fn until_sent(self, body: &mut Body) {
         let Some(Abort(connection)) = self.abort else { return body.hold(self.seat) };
-        let large = !body.is_stream() && body.size().is_none_or(|size| size > LARGE);
-        let patience = large.then(|| {
+        let until = match body.is_stream() {
+            false => Some(Instant::now() + READ_MAX),
+            true => body.ends().map(|end| end + READ_MAX),
+        };
+        let patience = until.map(|until| {
             let waiting = tokio::spawn(async move {
-                tokio::time::sleep(READ_MAX).await;
+                tokio::time::sleep_until(until).await;
                 tracing::info!("closing a connection: its client does not read an answer");
                 connection.cancel();
             });
@@ -61,7 +65,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::http::body::{full, pieces};
+    use crate::http::body::{full, pieces, stream};
 
     fn held() -> (Held, CancellationToken) {
         let connection = CancellationToken::new();
@@ -71,8 +75,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_an_answer_loses_its_connection() {
         let (held, connection) = held();
-        let piece = bytes::Bytes::from(vec![b'x'; LARGE]);
-        let mut body = pieces(3 * LARGE, vec![piece; 3].into_iter());
+        let piece = bytes::Bytes::from(vec![b'x'; 1000]);
+        let mut body = pieces(3000, vec![piece; 3].into_iter());
         held.until_sent(&mut body);
         let unread = body.frame().await;
         assert!(futures::poll!(std::pin::pin!(body.frame())).is_pending(), "the next one waits");
@@ -83,18 +87,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_read_or_is_small_ends_nothing() {
-        let (large, one) = held();
-        let mut body = full(vec![b'x'; 2 * LARGE]);
-        large.until_sent(&mut body);
-        while body.frame().await.is_some() {}
-        drop(body);
-        let (small, other) = held();
-        let mut body = full("small");
-        small.until_sent(&mut body);
-        let both = async {
-            tokio::select! { () = one.cancelled() => {}, () = other.cancelled() => {} }
-        };
-        tokio::time::timeout(2 * READ_MAX, both).await.unwrap_err();
+    async fn an_unread_answer_of_any_size_ends_its_connection() {
+        for content in [Vec::new(), vec![b'x'; 5], vec![b'x'; 200_000]] {
+            let (held, connection) = held();
+            let mut body = full(content);
+            held.until_sent(&mut body);
+            tokio::time::timeout(READ_MAX * 2, connection.cancelled()).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_was_read_ends_nothing() {
+        for content in [Vec::new(), vec![b'x'; 5], vec![b'x'; 200_000]] {
+            let (held, connection) = held();
+            let mut body = full(content);
+            held.until_sent(&mut body);
+            while body.frame().await.is_some() {}
+            drop(body);
+            tokio::time::timeout(READ_MAX * 2, connection.cancelled()).await.unwrap_err();
+        }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn an_unread_stream_ends_its_connection_once_it_is_over() {
+        const LASTS: Duration = Duration::from_secs(600);
+        let (first, connection) = held();
+        let mut body = stream(futures::stream::pending()).ending(Instant::now() + LASTS);
+        first.until_sent(&mut body);
+        tokio::time::timeout(LASTS, connection.cancelled()).await.unwrap_err();
+        tokio::time::timeout(2 * READ_MAX, connection.cancelled()).await.unwrap();
+
+        let (endless, connection) = held();
+        let mut body = stream(futures::stream::pending());
+        endless.until_sent(&mut body);
+        tokio::time::timeout(10 * LASTS, connection.cancelled()).await.unwrap_err();
     }
 }

@@ -10,6 +10,7 @@ use futures::Stream;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::gzip::Packer;
 use super::pace::Pace;
@@ -27,6 +28,8 @@ pub struct Body {
     held: Vec<Box<dyn Any + Send>>,
     /// Of answers to a connection; callers in this process take what they want.
     pace: Option<Pace>,
+    /// When a stream is over, if that is known.
+    ends: Option<Instant>,
 }
 
 enum Content {
@@ -40,17 +43,17 @@ enum Content {
 }
 
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Body { content: Content::Whole(bytes.into()), held: Vec::new(), pace: None }
+    Body { content: Content::Whole(bytes.into()), held: Vec::new(), pace: None, ends: None }
 }
 
 pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-    Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new(), pace: None }
+    Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new(), pace: None, ends: None }
 }
 
 /// `size` is how many bytes all pieces have together.
 pub fn pieces(size: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
     let content = Content::Pieces { next: Box::new(pieces), left: Some(size) };
-    Body { content, held: Vec::new(), pace: None }
+    Body { content, held: Vec::new(), pace: None, ends: None }
 }
 
 impl Body {
@@ -65,6 +68,15 @@ impl Body {
     /// Whether it goes on for as long as somebody listens.
     pub fn is_stream(&self) -> bool {
         matches!(self.content, Content::Stream(_))
+    }
+
+    /// The same with the moment at which it is over.
+    pub fn ending(self, end: Instant) -> Self {
+        Self { ends: Some(end), ..self }
+    }
+
+    pub fn ends(&self) -> Option<Instant> {
+        self.ends
     }
 
     /// How many bytes are to come, if that is known.

@@ -45,9 +45,9 @@ pub fn reply(
         }
         Outcome::Other { code, json } => (code, whole(encoding, json)),
         Outcome::Status { code, status } => (code, whole(encoding, status.to_json().to_string().into())),
-        Outcome::Watch(chunks) => {
+        Outcome::Watch(chunks, end) => {
             let media = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { JSON };
-            (StatusCode::OK, (media, stream(chunks)))
+            (StatusCode::OK, (media, stream(chunks).ending(end)))
         }
     };
     let mut response = response(code, body);

@@ -45,12 +45,13 @@ pub use object::{CLOSING, Event, EventKind, Keep, Stored, frame, json, opening, 
 pub use options::{Expiry, Options};
 pub use room::Wanted;
 pub use snapshot::{Gone, Page};
-pub use state::Limits;
+pub use state::{Limits, PastHold};
 pub use watch::Watcher;
 
 use etcd::EtcdStore;
 use expiry::Expiries;
 use sequencer::{Job, Sequencer};
+use snapshot::{Rest, Stretch};
 use state::Shared;
 
 /// Writes waiting for the sequencer; more callers than this wait in line.
@@ -265,7 +266,26 @@ impl Store {
         at: Option<u64>,
         max: usize,
     ) -> Result<Page, Gone> {
-        snapshot::page(&self.inner.shared.read(), resource, namespace, after, at, max)
+        let stretch = Stretch { after, at, max, rest: Rest::Counted };
+        snapshot::page(&self.inner.shared.read(), resource, namespace, stretch)
+    }
+
+    /// The same without counting what follows: all stretches of a list together take as long as its objects.
+    pub fn stretch(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+        at: Option<u64>,
+        max: usize,
+    ) -> Result<Page, Gone> {
+        let stretch = Stretch { after, at, max, rest: Rest::Noticed };
+        snapshot::page(&self.inner.shared.read(), resource, namespace, stretch)
+    }
+
+    /// Keeps the past of a kind after the current version for a reader that needs time, as far as there is room for it.
+    pub fn hold_past(&self, resource: &str) -> Option<PastHold> {
+        self.inner.shared.hold_past(resource)
     }
 
     /// Everything that happens to a kind after a version.

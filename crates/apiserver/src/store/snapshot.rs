@@ -24,8 +24,26 @@ pub struct Page {
     pub version: u64,
     /// In order of namespace and name.
     pub objects: Vec<Arc<Stored>>,
-    /// How many follow after the last one.
+    /// How many follow after the last one, as [`Rest`] says.
     pub remaining: usize,
+}
+
+/// What a reader wants to know of the objects behind a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// How many there are, which takes as long as reading them.
+    Counted,
+    /// Whether there are any: 0 or 1.
+    Noticed,
+}
+
+/// Where a page begins, at which version, and how much it holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Stretch<'a> {
+    pub after: Option<&'a ObjectKey>,
+    pub at: Option<u64>,
+    pub max: usize,
+    pub rest: Rest,
 }
 
 /// Objects are shared, not copied; the lock is held only while their pointers are gathered.
@@ -33,10 +51,9 @@ pub fn page(
     state: &State,
     resource: &str,
     namespace: Option<&str>,
-    after: Option<&ObjectKey>,
-    at: Option<u64>,
-    max: usize,
+    stretch: Stretch<'_>,
 ) -> Result<Page, Gone> {
+    let Stretch { after, at, max, rest } = stretch;
     let version = at.unwrap_or(state.version());
     let oldest = state.floor(resource);
     if version < oldest {
@@ -74,6 +91,9 @@ pub fn page(
             page.objects.push(object.clone());
         } else {
             page.remaining += 1;
+            if rest == Rest::Noticed {
+                break;
+            }
         }
     }
     Ok(page)

@@ -1,7 +1,7 @@
 //! The live objects and the recent past of each kind, shared by the sequencer and all readers.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bowline_api::ObjectKey;
 use tokio::sync::Notify;
@@ -15,6 +15,9 @@ pub const FIRST_VERSION: u64 = 1;
 
 /// Events whose encoded forms are kept for watchers that are on their way.
 const HOT_EVENTS: usize = 256;
+
+/// The past of a kind may become so many times longer than its limits while it is being read.
+const HELD_TIMES: usize = 4;
 
 /// How much of the past is kept for watchers that lag or come back, per kind.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +69,38 @@ pub struct Log {
     limits: Limits,
     /// Events up to and including this version are forgotten.
     floor: u64,
+    readers: Arc<Readers>,
+}
+
+/// The versions from which the past of a kind is being read, with how many readers each has.
+#[derive(Default)]
+struct Readers(Mutex<BTreeMap<u64, usize>>);
+
+impl Readers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn oldest(&self) -> Option<u64> {
+        self.lock().first_key_value().map(|(version, _)| *version)
+    }
+}
+
+/// What happened after a version is kept while this is, as far as there is room for it: a client that reads slowly gets
+/// to the end, and one that does not read costs no more than [`HELD_TIMES`] says.
+pub struct PastHold {
+    readers: Arc<Readers>,
+    version: u64,
+}
+
+impl Drop for PastHold {
+    fn drop(&mut self) {
+        let mut readers = self.readers.lock();
+        match readers.get(&self.version).map_or(0, |count| count.saturating_sub(1)) {
+            0 => readers.remove(&self.version),
+            left => readers.insert(self.version, left),
+        };
+    }
 }
 
 impl Shared {
@@ -132,6 +167,15 @@ impl Shared {
             }
             moved.await;
         }
+    }
+
+    /// Keeps the past of a kind after the current version. Nothing happened yet to a kind that is not known.
+    pub fn hold_past(&self, resource: &str) -> Option<PastHold> {
+        let state = self.read();
+        let readers = state.tables.get(resource)?.log.readers.clone();
+        let version = state.version;
+        *readers.lock().entry(version).or_default() += 1;
+        Some(PastHold { readers, version })
     }
 
     /// The wake-up of a kind, which may have no object yet.
@@ -221,7 +265,7 @@ impl Table {
 
 impl Log {
     fn new(floor: u64, limits: Limits) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, limits, floor }
+        Self { events: VecDeque::new(), bytes: 0, limits, floor, readers: Arc::default() }
     }
 
     fn push(&mut self, event: Arc<Event>) {
@@ -231,12 +275,22 @@ impl Log {
         if let Some(seen) = self.events.len().checked_sub(HOT_EVENTS).and_then(|at| self.events.get(at)) {
             seen.object.forget_binary();
         }
-        let Limits { log_events, log_bytes } = self.limits;
-        while self.events.len() > log_events || (self.bytes > log_bytes && self.events.len() > 1) {
+        let held = self.readers.oldest();
+        while self.is_over(1) {
+            let wanted = |oldest: &Arc<Event>| held.is_some_and(|held| oldest.version > held);
+            if self.events.front().is_some_and(wanted) && !self.is_over(HELD_TIMES) {
+                return;
+            }
             let Some(oldest) = self.events.pop_front() else { return };
             self.bytes -= oldest.object.json.len();
             self.floor = oldest.version;
         }
+    }
+
+    fn is_over(&self, times: usize) -> bool {
+        let Limits { log_events, log_bytes } = self.limits;
+        self.events.len() > log_events.saturating_mul(times)
+            || (self.bytes > log_bytes.saturating_mul(times) && self.events.len() > 1)
     }
 
     /// Events after a version, oldest first.

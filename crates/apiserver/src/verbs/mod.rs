@@ -30,6 +30,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http::{Method, StatusCode};
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::AdmissionNotes;
@@ -94,7 +95,8 @@ pub enum Outcome {
         code: StatusCode,
         status: Status,
     },
-    Watch(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// With the moment at which it is over.
+    Watch(Pin<Box<dyn Stream<Item = Bytes> + Send>>, Instant),
 }
 
 /// A list, or one page of it.

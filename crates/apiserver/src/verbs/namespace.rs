@@ -164,7 +164,7 @@ async fn release(core: &Core, namespace: &str) -> Result<(), Status> {
 
 fn is_empty(core: &Core, namespace: &str) -> Result<bool, Status> {
     for kind in contained(core) {
-        let page = core.store.page(&kind.info().table, Some(namespace), None, None, 1);
+        let page = core.store.stretch(&kind.info().table, Some(namespace), None, None, 1);
         if !page.map_err(Status::internal)?.objects.is_empty() {
             return Ok(false);
         }

@@ -18,7 +18,7 @@ use crate::output::gather::Gather;
 use crate::registry::seen;
 use crate::selector::Selector;
 use crate::status::Status;
-use crate::store::{Event, EventKind, Stored, Watcher};
+use crate::store::{Event, EventKind, Gone, PastHold, Stored, Watcher};
 
 /// How long a watch lasts if the client does not say.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -28,6 +28,8 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark comes this long before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Objects and events that are looked at before others have their turn, however few of them the client wants.
+const LOOKED_AT_MAX: usize = 512;
 
 struct Watch {
     call: Call,
@@ -37,6 +39,8 @@ struct Watch {
     encoder: Encoder,
     /// What is there when the watch begins and was not sent yet.
     state: Option<State>,
+    /// Until everything was read that happened while the state was being sent.
+    past: Option<PastHold>,
     /// What has happened since and was not sent yet.
     events: VecDeque<Arc<Event>>,
     /// Encoded, to be sent next.
@@ -76,6 +80,7 @@ pub async fn run(core: &Arc<Core>, mut call: Call) -> Result<Reply, Status> {
         selector,
         encoder,
         state: None,
+        past: None,
         events: VecDeque::new(),
         out: Gather::default(),
         bookmark: next_bookmark(now, end).filter(|_| bookmarks),
@@ -98,7 +103,7 @@ pub async fn run(core: &Arc<Core>, mut call: Call) -> Result<Reply, Status> {
         let chunk = watch.next().await?;
         Some((chunk, watch))
     });
-    Ok(Reply::plain(Outcome::Watch(Box::pin(chunks))))
+    Ok(Reply::plain(Outcome::Watch(Box::pin(chunks), end)))
 }
 
 /// What a watch starts with.
@@ -124,13 +129,15 @@ fn next_bookmark(after: Instant, end: Instant) -> Option<Instant> {
     Some(last.min(after + BOOKMARK_EVERY)).filter(|next| *next > after)
 }
 
-fn expired(gone: crate::store::Gone) -> Status {
+fn expired(gone: Gone) -> Status {
     Status::expired(format!("too old resource version: {} ({})", gone.wanted, gone.oldest))
 }
 
 impl Watch {
     /// The current state as events, and a watcher for what comes after it.
     fn begin_with_state(&mut self, mark_end: bool) -> Result<(), Status> {
+        // First, so that nothing after the state is forgotten.
+        self.past = self.core.store.hold_past(&self.call.info().table);
         let state = State::begin(&self.core, &self.call, mark_end).map_err(Status::internal)?;
         let table = &self.call.info().table;
         self.watcher = self.core.store.watch(table, state.version).map_err(Status::internal)?;
@@ -144,10 +151,16 @@ impl Watch {
         self.ended = true;
     }
 
-    /// Encodes the next piece of what is there already, if anything is left of it.
-    fn fill(&mut self) {
+    /// Encodes the next piece of what is there already, if anything is left of it. Says whether that is so: others have
+    /// their turn before the rest.
+    fn fill(&mut self) -> bool {
         let now = self.core.clock.now();
+        let mut looked_at = 0;
         while !self.ended && !self.out.is_enough() {
+            if looked_at == LOOKED_AT_MAX {
+                return true;
+            }
+            looked_at += 1;
             if let Some(state) = &mut self.state {
                 match state.next(&self.core, &self.call) {
                     Ok(Some(object)) if self.selector.matches(&object, self.call.kind.as_ref()) => {
@@ -165,8 +178,27 @@ impl Watch {
             } else if let Some(event) = self.events.pop_front() {
                 self.encode(&event, now);
             } else {
-                return;
+                return false;
             }
+        }
+        false
+    }
+
+    /// Takes what happened while the state was being sent. Afterwards the past need not be kept for this watch.
+    fn catch_up(&mut self) {
+        match self.watcher.ready() {
+            Ok(events) if events.is_empty() => self.past = None,
+            events => self.take(events),
+        }
+    }
+
+    fn take(&mut self, events: Result<Vec<Arc<Event>>, Gone>) {
+        match events {
+            Ok(events) => {
+                self.known = events.last().map_or(self.known, |event| event.version);
+                self.events = events.into();
+            }
+            Err(gone) => self.fail(&expired(gone)),
         }
     }
 
@@ -176,24 +208,27 @@ impl Watch {
             if self.call.closing.is_cancelled() {
                 return None;
             }
-            self.fill();
+            let more = self.fill();
             if let Some(piece) = self.out.pop() {
                 return Some(piece);
             }
-            if self.ended {
+            // Also with events at hand: a watch of a busy kind would never end.
+            if self.ended || Instant::now() >= self.end {
                 return None;
+            }
+            if more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if self.past.is_some() {
+                self.catch_up();
+                continue;
             }
             let timer = self.bookmark.unwrap_or(self.end);
             tokio::select! {
                 biased;
                 () = self.call.closing.cancelled() => return None,
-                events = self.watcher.next() => match events {
-                    Ok(events) => {
-                        self.known = events.last().map_or(self.known, |event| event.version);
-                        self.events = events.into();
-                    }
-                    Err(gone) => self.fail(&expired(gone)),
-                },
+                events = self.watcher.next() => self.take(events),
                 // After the events, so that the last ones are seen.
                 () = self.gone.cancelled() => return None,
                 () = sleep_until(timer) => match self.bookmark.take() {

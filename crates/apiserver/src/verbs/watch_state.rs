@@ -14,8 +14,8 @@ use crate::store::{Gone, Page, Stored};
 const OBJECTS_MAX: usize = 512;
 const BYTES_MAX: usize = 256 << 10;
 
-/// The objects of one version. All stretches are of that version; once its history is forgotten, the watch has to begin
-/// again, as any watch that is too slow.
+/// The objects of one version. All stretches are of that version, whose history is kept meanwhile; if it is forgotten all
+/// the same, the watch has to begin again, as any watch that is too slow.
 pub struct State {
     pub version: u64,
     /// Whether a bookmark says that this is all.
@@ -61,5 +61,5 @@ impl State {
 }
 
 fn page(core: &Core, call: &Call, after: Option<&ObjectKey>, at: Option<u64>) -> Result<Page, Gone> {
-    core.store.page(&call.info().table, call.namespace.as_deref(), after, at, OBJECTS_MAX)
+    core.store.stretch(&call.info().table, call.namespace.as_deref(), after, at, OBJECTS_MAX)
 }

@@ -74,6 +74,10 @@ pub async fn pages_show_one_version(store: Store) {
     let before = listed(&store, None);
     let first = store.page(&kind(), Some("ns"), None, None, 2).unwrap();
     assert_eq!((first.objects.len(), first.remaining), (2, 2));
+    for (max, remaining) in [(1, 1), (3, 1), (4, 0), (9, 0)] {
+        let stretch = store.stretch(&kind(), Some("ns"), None, None, max).unwrap();
+        assert_eq!((stretch.objects.len(), stretch.remaining), (max.min(4), remaining), "not counted");
+    }
     let version_of = |name: &str| store.get(&kind(), &key(name)).unwrap().version;
     store.write(delete("c", version_of("c"))).await.unwrap();
     store.write(put("d", "2", Expect::Version(version_of("d")))).await.unwrap();

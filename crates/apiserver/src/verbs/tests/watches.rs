@@ -204,3 +204,83 @@ async fn the_name_in_a_watch_path_is_decoded_once() {
     let mut watching = watch(&server, path, "*/*").await;
     assert_eq!(watching.brief().await, brief("ADDED", "ab"));
 }
+
+/// What is there is gone through in parts, however little of it a client wants.
+#[tokio::test]
+async fn a_selector_that_matches_nothing_lets_others_run() {
+    let server = server().await;
+    for n in 0..2_000 {
+        post(&server, CONFIGMAPS, &configmap(&format!("c{n}"))).await.ok();
+    }
+    let path = format!(
+        "{CONFIGMAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=none"
+    );
+    let mut watching = watch(&server, &path, "*/*").await;
+    let mut next = Box::pin(watching.next());
+    let mut turns = 0;
+    let first = loop {
+        match futures::poll!(&mut next) {
+            std::task::Poll::Ready(event) => break event.unwrap(),
+            std::task::Poll::Pending => turns += 1,
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(first["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert!(turns >= 3, "{turns}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_watch_ends_in_time() {
+    let server = server().await;
+    let known = server.store().version();
+    let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=10&resourceVersion={known}");
+    let mut watching = watch(&server, &path, "*/*").await;
+    let mut seen = 0;
+    for n in 0..20 {
+        post(&server, CONFIGMAPS, &configmap(&format!("c{n}"))).await.ok();
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        if watching.next().await.is_none() {
+            break;
+        }
+        seen += 1;
+    }
+    assert!((9..=10).contains(&seen), "{seen}");
+}
+
+/// The past of a kind is kept a while longer for those who still read what was there when they began.
+#[tokio::test]
+async fn a_slow_reader_of_the_initial_state_gets_all_of_it() {
+    let limits = Limits { log_events: 100, ..Limits::default() };
+    let server = server_on(Store::memory_with(limits)).await;
+    for n in 0..600 {
+        post(&server, CONFIGMAPS, &configmap(&format!("c{n:03}"))).await.ok();
+    }
+    let mut watching = watch(&server, &format!("{CONFIGMAPS}?watch=1"), "*/*").await;
+    assert_eq!(watching.brief().await, brief("ADDED", "c000"));
+    for n in 0..150 {
+        patch(&server, &format!("{CONFIGMAPS}/c599"), "merge", &json!({"data": {"n": n.to_string()}}))
+            .await
+            .ok();
+    }
+    for n in 1..600 {
+        assert_eq!(watching.brief().await, brief("ADDED", &format!("c{n:03}")));
+    }
+    for _ in 0..150 {
+        assert_eq!(watching.brief().await, brief("MODIFIED", "c599"));
+    }
+    // Not for ever.
+    let mut stuck = watch(&server, &format!("{CONFIGMAPS}?watch=1"), "*/*").await;
+    assert_eq!(stuck.brief().await, brief("ADDED", "c000"));
+    for n in 0..600 {
+        patch(&server, &format!("{CONFIGMAPS}/c599"), "merge", &json!({"data": {"m": n.to_string()}}))
+            .await
+            .ok();
+    }
+    let last = loop {
+        let event = stuck.next().await.unwrap();
+        if event["type"] != "ADDED" {
+            break event;
+        }
+    };
+    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}
