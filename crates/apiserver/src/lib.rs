@@ -33,6 +33,7 @@ pub mod registry;
 mod schema;
 mod selector;
 pub mod server;
+mod socket;
 pub mod status;
 pub mod store;
 #[cfg(test)]

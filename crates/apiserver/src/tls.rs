@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -17,8 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,7 +29,10 @@ use bowline_host::real::give_memory_back;
 use crate::auth::{Identity, holder};
 use crate::certs::{Authority, Credentials};
 use crate::exchange::Abort;
+use crate::http::body::Body;
+use crate::limits::ConnectionOwner;
 use crate::server::{Peer, Server};
+use crate::socket::{KEEP_ALIVE, Socket};
 
 /// A client that does not finish its handshake in this time is dropped.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -43,12 +46,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// client that does not read holds this much.
 const ENCRYPTED_MAX: usize = 16 << 10;
 const STREAM_BUFFER: usize = 16 << 10;
-/// What the kernel keeps of it that was not sent yet.
-const UNSENT_MAX: u32 = 128 << 10;
-/// A peer that takes nothing of what waits for it in this time is gone.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
-/// Finds peers that vanished without a word.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// After a failed accept, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -117,7 +114,16 @@ pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdo
                 let (acceptor, server, shutdown) = (acceptor.clone(), server.clone(), shutdown.clone());
                 let clients = clients.clone();
                 connections.spawn(async move {
-                    connection(stream, address, acceptor, clients, server.clone(), shutdown).await;
+                    let peer = (Socket::new(stream), address, seat.owner());
+                    let served = connection(peer, acceptor, clients, server.clone(), shutdown);
+                    tokio::select! {
+                        () = served => {}
+                        () = seat.evicted.cancelled() => {
+                            if server.refused_connection() {
+                                tracing::warn!(%address, "too many connections of clients without credentials: closing the oldest ones");
+                            }
+                        }
+                    }
                     drop(seat);
                     if server.limits().connections.have_subsided() {
                         // Left to a thread of its own: this takes longer than others should wait.
@@ -138,18 +144,17 @@ pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdo
 }
 
 async fn connection(
-    stream: TcpStream,
-    address: SocketAddr,
+    (socket, address, owner): (Socket, SocketAddr, ConnectionOwner),
     acceptor: TlsAcceptor,
     clients: Arc<dyn ClientCertVerifier>,
     server: Server,
     shutdown: CancellationToken,
 ) {
-    if let Err(error) = configure(&stream) {
+    if let Err(error) = socket.configure() {
         tracing::debug!(%error, "a connection without keep-alives");
     }
     let handshake =
-        acceptor.accept_with(stream, |connection| connection.set_buffer_limit(Some(ENCRYPTED_MAX)));
+        acceptor.accept_with(socket.clone(), |connection| connection.set_buffer_limit(Some(ENCRYPTED_MAX)));
     let stream = match tokio::time::timeout(HANDSHAKE, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
@@ -157,6 +162,9 @@ async fn connection(
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let identity = identity(chain, clients.as_ref(), server.now());
+    if matches!(identity, Identity::Certificate(_)) {
+        owner.is_known();
+    }
     let peer = Peer { identity, address: Some(address), closing: shutdown.clone() };
     let streams_max = match server.limits().settings.http2_max_streams_per_connection {
         0 => None,
@@ -167,7 +175,16 @@ async fn connection(
     let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(abort.clone());
+        request.extensions_mut().insert(owner.clone());
         request
+    });
+    let service = service.map_response(move |response: http::Response<Body>| {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && let Err(error) = socket.allow_pauses()
+        {
+            tracing::debug!(%error, "a session that may not pause");
+        }
+        response
     });
 
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -194,17 +211,6 @@ async fn connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
-}
-
-fn configure(stream: &TcpStream) -> std::io::Result<()> {
-    // Small answers must not wait for each other.
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    // A watch over HTTP/1.1 has nothing else that tells whether a client is still there.
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE))?;
-    // With data on its way there are no keep-alives, and the kernel would try for a quarter of an hour.
-    socket.set_tcp_user_timeout(Some(UNREAD_MAX))?;
-    socket.set_tcp_notsent_lowat(UNSENT_MAX)
 }
 
 /// Who a connection belongs to, judged once: only the end of a certificate is looked at again with each request.

@@ -14,7 +14,7 @@ use super::impersonate::impersonated;
 use super::static_tokens::StaticTokens;
 use super::token::{TokenSettings, Tokens};
 use super::user::User;
-use crate::limits::LimitSettings;
+use crate::limits::{ConnectionOwner, LimitSettings};
 use crate::server::Peer;
 use crate::status::Status;
 use crate::store::Store;
@@ -130,7 +130,12 @@ impl Access {
         }
         let Some(peer) = head.extensions.get::<Peer>() else { return Ok(SERVER.clone()) };
         let review = |token: &str| self.review(token, &[], now);
-        self.authenticator.user(&peer.identity, &head.headers, now, review)
+        let user = self.authenticator.user(&peer.identity, &head.headers, now, review)?;
+        // A client with a token is only known by its requests.
+        if let Some(owner) = head.extensions.get::<ConnectionOwner>().filter(|_| !user.is_anonymous()) {
+            owner.is_known();
+        }
+        Ok(user)
     }
 
     /// Whose a token is. No audiences are those of this server.

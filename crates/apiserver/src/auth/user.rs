@@ -34,6 +34,10 @@ impl User {
         Self { name: SERVER.into(), groups: vec![MASTERS.into()], ..Self::default() }
     }
 
+    pub fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
+    }
+
     /// Somebody who showed nothing.
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }

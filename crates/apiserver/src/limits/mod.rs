@@ -21,7 +21,7 @@ use crate::http::query::Query;
 use crate::metrics::Metrics;
 use crate::status::Status;
 
-pub use connections::{ConnectionSeat, Connections};
+pub use connections::{ConnectionOwner, ConnectionSeat, Connections};
 pub use level::Level;
 use seats::Seats;
 use streams::Streams;

@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -146,16 +146,61 @@ fn streams_and_connections_are_counted() {
     let _anns = [open("ann", &[]).unwrap(), open("ann", &[]).unwrap()];
     assert!(open("ann", &[]).is_err(), "the last quarter is not for users");
     assert!(open("system:node:n", &["system:nodes"]).is_ok());
+}
 
+fn addresses() -> [IpAddr; 2] {
+    [Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST].map(Into::into)
+}
+
+#[test]
+fn connections_of_known_clients_are_counted() {
     let connections = Arc::new(Connections::new(3, 2));
-    let [one, other] = [Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST].map(Into::into);
-    let first = connections.take(one).unwrap();
-    let _second = connections.take(one).unwrap();
-    assert!(connections.take(one).is_none());
-    let _third = connections.take(other).unwrap();
-    assert!(connections.take(other).is_none());
+    let known = |address| {
+        let seat = connections.take(address)?;
+        seat.owner().is_known();
+        Some(seat)
+    };
+    let [one, other] = addresses();
+    let first = known(one).unwrap();
+    let _second = known(one).unwrap();
+    assert!(known(one).is_none());
+    let third = known(other).unwrap();
+    assert!(known(other).is_none());
     drop(first);
-    assert!(connections.take(other).is_some());
+    assert!(known(other).is_some());
+    assert!(!third.evicted.is_cancelled(), "a known client never makes way");
+}
+
+/// A client without credentials cannot keep those out that have some.
+#[test]
+fn connections_of_unknown_clients_make_way() {
+    let connections = Arc::new(Connections::new(8, 6));
+    let [one, other] = addresses();
+    let mut flood: Vec<_> = (0..4).map(|_| connections.take(one).unwrap()).collect();
+    assert!(flood.iter().all(|seat| !seat.evicted.is_cancelled()), "their part is half of all");
+    let known: Vec<_> = (0..4)
+        .map(|_| {
+            let seat = connections.take(other).unwrap();
+            seat.owner().is_known();
+            flood.push(connections.take(one).unwrap());
+            seat
+        })
+        .collect();
+    assert!(known.iter().all(|seat| !seat.evicted.is_cancelled()));
+    let open = flood.iter().filter(|seat| !seat.evicted.is_cancelled()).count();
+    assert_eq!(open, 4, "the oldest ones have ended");
+    assert!(flood[0].evicted.is_cancelled() && !flood[7].evicted.is_cancelled());
+    drop((flood, known));
+    assert!((0..4).all(|_| connections.take(one).is_some()), "each is counted once");
+
+    // From the address of an attacker.
+    let connections = Arc::new(Connections::new(100, 2));
+    let flood = [connections.take(one).unwrap(), connections.take(one).unwrap()];
+    let known = connections.take(one).unwrap();
+    known.owner().is_known();
+    assert!(flood[0].evicted.is_cancelled() && !flood[1].evicted.is_cancelled());
+    let _next = connections.take(one).unwrap();
+    assert!(flood[1].evicted.is_cancelled() && !known.evicted.is_cancelled());
 }
 
 #[test]
