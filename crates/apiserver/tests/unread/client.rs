@@ -109,6 +109,27 @@ impl Http2 {
     }
 }
 
+impl Http2 {
+    /// Sends requests and takes each one back at once, until the server has had enough. Returns how many.
+    pub async fn flood(&mut self, path: &str, most: usize) -> usize {
+        for sent in 0..most {
+            if self.sender.ready().await.is_err() {
+                return sent;
+            }
+            let request = Request::get(format!("https://a{path}")).body(Empty::new()).unwrap();
+            let mut answer = Box::pin(self.sender.send_request(request));
+            // On its way before it is taken back.
+            for _ in 0..3 {
+                if futures::poll!(&mut answer).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        most
+    }
+}
+
 impl Drop for Http2 {
     fn drop(&mut self) {
         self.connection.abort();

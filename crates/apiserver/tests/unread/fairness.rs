@@ -32,3 +32,23 @@ async fn a_user_who_floods_the_server_does_not_keep_others_waiting() {
         assert!(std::time::Instant::now() < until, "seats of clients that are gone are not given back");
     }
 }
+
+/// Requests that are taken back at once give their seats back, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_resets_does_not_keep_others_waiting() {
+    let server = Process::start(16);
+    let (joe, ann) = (server.user(0), server.user(1));
+    let mut sent = 0;
+    for _ in 0..10 {
+        sent += joe.http2().await.flood(CONFIGMAPS, 500).await;
+    }
+    assert!(sent >= 100, "{sent}");
+    let path = format!("{CONFIGMAPS}/c2000-0000");
+    let begun = std::time::Instant::now();
+    assert!(ann.get(&path).await.starts_with("HTTP/1.1 200 "));
+    assert!(begun.elapsed() < PATIENCE / 4, "{:?}", begun.elapsed());
+    let until = std::time::Instant::now() + PATIENCE;
+    while !joe.get(&path).await.starts_with("HTTP/1.1 200 ") {
+        assert!(std::time::Instant::now() < until, "seats of requests that were taken back are gone");
+    }
+}

@@ -180,15 +180,39 @@ async fn an_unreadable_mark_is_refused_and_can_be_accepted() {
 async fn an_interrupted_compaction_does_not_look_like_a_loss() {
     let dir = tempfile::tempdir().unwrap();
     let whole = filled(dir.path()).await;
+    // As after some years: the mark asks for a journal that a new database does not have.
+    std::fs::rename(dir.path().join("objects/0.jnl"), dir.path().join("objects/3.jnl")).unwrap();
+    drop(Store::open_file(dir.path()).unwrap());
     let compacted = copy(dir.path());
     compact(compacted.path()).unwrap();
-    // The old one is out of the way, the new one waits for its place.
-    let interrupted = copy(dir.path());
-    let path = |name: &str| interrupted.path().join(name);
-    std::fs::rename(path("objects"), path("objects.old")).unwrap();
-    std::fs::rename(compacted.path().join("objects"), path("objects.ready")).unwrap();
-    let store = Store::open_file(interrupted.path()).unwrap();
-    assert_eq!((listed(&store, None), store.version()), whole);
+    assert!(compacted.path().join("objects/0.jnl").exists());
+
+    let interrupted = |names: [Option<&str>; 2]| {
+        let place = copy(compacted.path());
+        let [old, new] = names.map(|name| name.map(|name| place.path().join(name)));
+        std::fs::rename(place.path().join("objects"), place.path().join("new")).unwrap();
+        let current = copy(dir.path());
+        old.map(|to| std::fs::rename(current.path().join("objects"), to).unwrap());
+        new.map(|to| std::fs::rename(place.path().join("new"), to).unwrap());
+        place
+    };
+    for names in [
+        // The mark is written, and nothing has moved.
+        [Some("objects"), Some("objects.unfinished")],
+        [Some("objects"), Some("objects.ready")],
+        // The old one is out of the way, the new one waits for its place.
+        [Some("objects.old"), Some("objects.ready")],
+        [Some("objects.old"), Some("objects")],
+        [None, Some("objects")],
+    ] {
+        let place = interrupted(names);
+        let store = Store::open_file(place.path()).unwrap_or_else(|error| panic!("{names:?}: {error}"));
+        assert_eq!((listed(&store, None), store.version()), whole, "{names:?}");
+    }
+    // Without its part in this the mark would ask for the journal of the old database.
+    let place = interrupted([None, Some("objects")]);
+    std::fs::copy(dir.path().join("mark"), place.path().join("mark")).unwrap();
+    assert!(refusal(place.path()).contains("objects/3.jnl are missing"));
 }
 
 #[tokio::test]
