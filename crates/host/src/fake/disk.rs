@@ -240,7 +240,7 @@ impl Disk for FakeHost {
 
     async fn give_to_group(&self, dir: &Path, grant: GroupGrant, walk: &Walk) -> io::Result<()> {
         self.world().check_io("give_to_group")?;
-        self.walk_pause().await;
+        self.walk_pause(walk).await?;
         walk.step()?;
         let mut world = self.world();
         if grant.change == GroupChange::Always {

@@ -28,6 +28,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::time::Instant;
 
+use crate::disk::Walk;
 use crate::kernel::KernelError;
 use crate::{Clock, Failpoints, Host, Random};
 pub use containers::Program;
@@ -102,12 +103,16 @@ impl FakeHost {
         }
     }
 
-    /// As a large volume would take.
-    async fn walk_pause(&self) {
-        let takes = self.world().walk_takes;
-        if !takes.is_zero() {
-            tokio::time::sleep(takes).await;
+    /// As a large volume would take, one entry each second.
+    async fn walk_pause(&self, walk: &Walk) -> std::io::Result<()> {
+        let mut left = self.world().walk_takes;
+        while !left.is_zero() {
+            let entry = left.min(Duration::from_secs(1));
+            tokio::time::sleep(entry).await;
+            left -= entry;
+            walk.step()?;
         }
+        Ok(())
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

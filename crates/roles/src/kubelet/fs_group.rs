@@ -5,10 +5,11 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use bowline_api::{CSIDriver, Meta, PersistentVolume, Pod, volume};
+use bowline_api::{CSIDriver, Meta, PersistentVolume, Pod, pod, volume};
 use bowline_host::disk::{GroupChange, GroupGrant, Walk};
 use bowline_machinery::{Ports, Recorder};
 
+use super::tenants::Tenants;
 use crate::indexes::PODS_BY_UID;
 
 /// When a walk is first reported, and the pause before each further report: upstream's.
@@ -52,10 +53,12 @@ pub fn csi_grant(
     allowed.then_some(GroupGrant { gid, change, read_only: false })
 }
 
-/// Gives a volume to a pod's group. Says so when it takes long, and gives up when the pod is deleted: `Interrupted`.
+/// Gives a volume to a pod's group. Says so when it takes long, and gives up when nobody waits for it any more, because
+/// the pod ends or the node agent stops: `Interrupted`.
 pub async fn give(
     ports: &Ports,
     recorder: &Recorder,
+    tenants: &Tenants,
     pod: &Pod,
     dir: &Path,
     grant: GroupGrant,
@@ -63,10 +66,19 @@ pub async fn give(
     let walk = Walk::default();
     let mut work = pin!(ports.host.disk.give_to_group(dir, grant, &walk));
     let pods = ports.informers.of::<Pod>();
-    let mut unwanted = pin!(pods.until(|pods| {
-        let lives = pods.indexed(PODS_BY_UID, pod.uid()).iter().any(|pod| !pod.deleting());
+    let ended = pods.until(|pods| {
+        let mut known = pods.indexed(PODS_BY_UID, pod.uid()).into_iter();
+        let lives = known.any(|pod| !pod.deleting() && !pod::terminated(&pod));
         (!lives).then_some(())
-    }));
+    });
+    let mut unwanted = pin!(async {
+        tokio::select! {
+            biased;
+            () = ports.stop.cancelled() => {}
+            () = tenants.evicted() => {}
+            () = ended => {}
+        }
+    });
     let (mut pause, mut cancelled) = (FIRST_REPORT, false);
     loop {
         tokio::select! {

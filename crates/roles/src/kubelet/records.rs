@@ -42,6 +42,12 @@ impl PodRecords {
         self.known().contains(uid)
     }
 
+    /// Like [`PodRecords::knows`], but not while a record is being removed.
+    pub async fn has(&self, uid: &str) -> bool {
+        let _turn = self.changing.lock().await;
+        self.knows(uid)
+    }
+
     pub fn uids(&self) -> Vec<String> {
         self.known().iter().cloned().collect()
     }
@@ -58,9 +64,14 @@ impl PodRecords {
         Ok(())
     }
 
-    /// Nothing of the pod is left.
-    pub async fn remove(&self, uid: &str) -> io::Result<()> {
+    /// Nothing of the pod is left, which `left` is asked once more: what is on its way says so before it comes here for
+    /// its record. `ResourceBusy` when something is.
+    pub async fn remove(&self, uid: &str, left: impl Fn() -> bool) -> io::Result<()> {
         let _turn = self.changing.lock().await;
+        if left() {
+            let text = "a volume of the pod has come back meanwhile";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+        }
         self.host.disk.remove_file(&self.dir.join(uid)).await?;
         self.known().remove(uid);
         Ok(())

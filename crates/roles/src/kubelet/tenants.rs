@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
 type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Filled by `pods`, read by `volumemanager` and `localvolumes`; clones share it.
@@ -19,6 +21,8 @@ pub struct Tenants {
 struct Inner {
     state: Mutex<State>,
     handlers: Mutex<Vec<Handler>>,
+    /// Cancelled when everybody has to go.
+    evicting: CancellationToken,
 }
 
 #[derive(Default)]
@@ -26,7 +30,6 @@ struct State {
     inside: BTreeSet<String>,
     /// Containers that an earlier process left are all entered: who is not inside now has none.
     counted: bool,
-    evicting: bool,
 }
 
 impl Tenants {
@@ -62,12 +65,17 @@ impl Tenants {
 
     /// Everybody has to go, and nobody new may come: the machine is to be left clean.
     pub fn evict(&self) {
-        self.state().evicting = true;
+        self.inner.evicting.cancel();
         self.changed("");
     }
 
     pub fn evicting(&self) -> bool {
-        self.state().evicting
+        self.inner.evicting.is_cancelled()
+    }
+
+    /// Completes when everybody has to go.
+    pub async fn evicted(&self) {
+        self.inner.evicting.cancelled().await;
     }
 
     /// Calls `handler` with the pod that came or went; with an empty UID when all are concerned.

@@ -89,7 +89,7 @@ impl Keyed for Manager {
                 // The top is changed last, so what an earlier process gave away whole is not walked again.
                 let change = GroupChange::OnRootMismatch;
                 let grant = GroupGrant { gid, change, read_only: plan.sources.is_some() };
-                let given = fs_group::give(&self.ports, &self.recorder, pod, &path, grant);
+                let given = fs_group::give(&self.ports, &self.recorder, &self.tenants, pod, &path, grant);
                 self.on_disk("give to group", &path, given).await?;
                 self.update(&seen, |state| state.group = Some(gid));
             }

@@ -13,6 +13,7 @@ use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder, Watched};
 use jiff::Timestamp;
 
 use super::decide::decide;
+use super::leftovers::Leftover;
 use super::probes;
 use super::runtime::Runtime;
 use super::world::{Action, Config, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Step, Why};
@@ -43,8 +44,8 @@ pub struct Pods {
     pub records: PodRecords,
     pub runtime: Runtime,
     pub queue: Queue<String>,
-    /// Pods that are gone, but whose directory could not be removed.
-    pub leftovers: Queue<String>,
+    /// What could not be removed of pods that have ended.
+    pub leftovers: Queue<Leftover>,
     pub alarms: Alarms,
     /// What variables of containers come from; followed by pod UID.
     pub maps: Watched<ConfigMap>,
@@ -102,21 +103,20 @@ impl Keyed for Pods {
                 self.run_hook(&seen, &container, number, hook, deadline);
             }
             Action::Evict { container, number } => {
-                let id = seen.id(&container, number);
-                self.on_container("evict", &id, self.ports.host.containers.mark_evicted(&id)).await?;
-                self.runtime.evicted(uid, &container, number);
+                self.evict(&seen, &container, number).await;
             }
             Action::Signal { container, number, signal, text } => {
                 return self.signal(&seen, &container, number, signal, text).await;
             }
             Action::RemoveLogs { container, before } => {
-                self.remove_logs(&seen, &container, before).await?;
+                // Those that stay go with the pod's directory.
+                if let Err(error) = self.remove_logs(&seen, &container, before).await {
+                    tracing::warn!(pod = uid, container, %error, "cannot remove logs of earlier runs");
+                }
                 self.runtime.logs_removed(uid, &container, before);
             }
             Action::Remove { container, number } => {
-                let id = seen.id(&container, number);
-                self.on_container("remove", &id, self.ports.host.containers.remove(&id)).await?;
-                self.runtime.removed(uid, &container, number);
+                return self.remove_record(&seen, &container, number).await;
             }
             Action::PatchStatus(patch) => {
                 let Some(pod) = &seen.pod else { return Ok(()) };
@@ -185,6 +185,17 @@ impl Pods {
         if patch["status"]["reason"] == status::DEADLINE_EXCEEDED {
             self.recorder.normal(pod, status::DEADLINE_EXCEEDED, status::DEADLINE_TEXT);
         }
+    }
+
+    /// A container that we cannot mark is ended all the same: on a disk that takes no more writes it would run for ever.
+    /// What is lost is small. Should this process die before it has seen the end, the end counts as the workload's.
+    async fn evict(&self, seen: &Observed, container: &str, number: u32) {
+        let id = seen.id(container, number);
+        let marked = self.on_container("evict", &id, self.ports.host.containers.mark_evicted(&id)).await;
+        if let Err(error) = marked {
+            tracing::warn!(container = id, %error, "cannot write down that the node agent ends a container");
+        }
+        self.runtime.evicted(&seen.uid, container, number);
     }
 
     async fn remove_logs(&self, seen: &Observed, container: &str, before: u32) -> Result<(), EffectError> {
@@ -325,7 +336,7 @@ impl Pods {
         }
     }
 
-    async fn on_container<T>(
+    pub(super) async fn on_container<T>(
         &self,
         what: &str,
         id: &str,

@@ -15,6 +15,7 @@ use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Verdict;
 
 use super::act::Pods;
+use super::leftovers::Leftover;
 use super::spec;
 use super::world::Observed;
 use crate::localvolumes::Plugin;
@@ -41,12 +42,12 @@ impl Pods {
         if !mounts.is_empty() {
             return Err(EffectError::refused(text));
         }
-        self.leftovers.add(seen.uid.clone());
+        self.leftovers.add(Leftover::Directory(seen.uid.clone()));
         Ok(())
     }
 
     /// One more try, in the background and with back-off, for a pod that is gone.
-    pub(super) async fn clean_leftover(&self, uid: &str) -> Verdict {
+    pub(super) async fn clean_leftover_directory(&self, uid: &str) -> Verdict {
         if !self.records.knows(uid) || self.is_here(uid) {
             return Verdict::Done;
         }
@@ -85,7 +86,8 @@ impl Pods {
         self.point("devices");
         disk.remove_dir(root).await?;
         self.point("directory");
-        self.records.remove(uid).await
+        let left = || self.mounts.left(uid) || self.local.left(uid);
+        self.records.remove(uid, left).await
     }
 
     /// What is left of volumes that are not mounted: a process may have died in the middle of removing or making them.

@@ -23,6 +23,7 @@ mod directory;
 mod handlers;
 mod inspect;
 mod last_lines;
+mod leftovers;
 mod observe;
 mod perform;
 mod probes;

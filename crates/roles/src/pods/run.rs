@@ -11,6 +11,7 @@ use bowline_machinery::{Cache, Ports, Queue, RunError, Watched};
 
 use super::act::Pods;
 use super::inspect::Inspector;
+use super::leftovers::Leftover;
 use super::runtime::{self, Runtime};
 use super::world::{Config, State};
 use crate::indexes::{self, PODS_BY_UID};
@@ -20,7 +21,7 @@ use crate::volumemanager::Mounts;
 
 /// Pods worked on at the same time.
 const WORKERS: usize = 64;
-/// Directories of gone pods that are tried again at the same time.
+/// Removals that are tried again at the same time.
 const CLEANERS: usize = 4;
 
 /// What the pod workers share with the other parts of the kubelet.
@@ -89,9 +90,9 @@ pub async fn run(
     ready(Inspector::new(pods.clone()));
     let cleaner = pods.clone();
     let leftovers = pods.leftovers.clone();
-    let clean = move |uid: String| {
+    let clean = move |leftover: Leftover| {
         let pods = cleaner.clone();
-        async move { pods.clean_leftover(&uid).await }
+        async move { pods.clean_leftover(&leftover).await }
     };
     let work = move |uid: String| {
         let pods = pods.clone();

@@ -87,7 +87,7 @@ impl Keyed for Manager {
             Action::Stage(target) => self.attempt(&seen, target, Call::Stage).await,
             Action::Publish(target) => self.attempt(&seen, target, Call::Publish).await,
             Action::Unpublish(target) => self.attempt(&seen, target, Call::Unpublish).await,
-            Action::Unstage(staging) => self.unstage(&seen, &staging).await,
+            Action::Unstage(staging) => self.unstage_or_tell(&seen, &staging).await,
             Action::Forget => {
                 self.memory.forget(&seen.volume);
                 self.alarms.forget(&seen.volume);
@@ -106,7 +106,7 @@ enum Call {
 }
 
 impl Manager {
-    /// Counts failures, and tells the pod what went wrong with its mount. Nobody is told of failed unmounts.
+    /// Counts failures, and tells the pod what went wrong with its mount.
     async fn attempt(&self, seen: &Observed, target: Target, call: Call) -> Result<(), EffectError> {
         let mode = seen.needs.get(&target).map_or(Mode::Filesystem, |n| n.mode);
         let done = match (call, mode) {
@@ -126,9 +126,26 @@ impl Manager {
             (Call::Publish, Mode::Filesystem) => "MountVolume.SetUp",
             (Call::Stage, Mode::Block) => "MapVolume.SetUpDevice",
             (Call::Publish, Mode::Block) => "MapVolume.MapPodDevice",
-            (Call::Unpublish, _) => return done,
+            (Call::Unpublish, Mode::Filesystem) => "UnmountVolume.TearDown",
+            (Call::Unpublish, Mode::Block) => "UnmapVolume.TearDown",
         };
-        done.map_err(|error| self.told(seen, &target, step, error))
+        match (done, call) {
+            // What was given up because the pod has ended is no news for it.
+            (Err(error), Call::Stage | Call::Publish) if !self.wants(&target.pod_uid) => Err(error),
+            (Err(error), Call::Unpublish) => {
+                Err(self.told(seen, &target, step, self.shown(&target, mode, error)))
+            }
+            (done, _) => done.map_err(|error| self.told(seen, &target, step, error)),
+        }
+    }
+
+    /// Adds the command that shows what is still mounted for a pod.
+    fn shown(&self, target: &Target, mode: Mode, error: EffectError) -> EffectError {
+        let path = match mode {
+            Mode::Filesystem => self.paths.mount(target),
+            Mode::Block => self.paths.mapped(target),
+        };
+        EffectError { message: format!("{error}; {}", find_mount(&path)), ..error }
     }
 
     fn told(&self, seen: &Observed, target: &Target, step: &str, error: EffectError) -> EffectError {
@@ -140,7 +157,12 @@ impl Manager {
     fn tell(&self, seen: &Observed, target: &Target, text: &str) {
         let Some(pod) = seen.pods.get(&target.pod_uid) else { return };
         let mapping = text.starts_with("MapVolume") && !text.contains("NodeAffinity");
-        let reason = if mapping { "FailedMapVolume" } else { "FailedMount" };
+        let unmounting = text.starts_with("Unm");
+        let reason = match (unmounting, mapping) {
+            (true, _) => "FailedUnmount",
+            (false, true) => "FailedMapVolume",
+            (false, false) => "FailedMount",
+        };
         self.recorder.warning(pod.as_ref(), reason, text);
     }
 
@@ -189,6 +211,23 @@ impl Manager {
         staged?;
         self.memory.set_stage(&seen.volume, &staging, Presence::Present);
         Ok(())
+    }
+
+    /// No pod is there any more to be told of a failure: the node is.
+    async fn unstage_or_tell(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
+        let unstaged = self.unstage(seen, staging).await;
+        if let (Err(error), Some(node)) =
+            (&unstaged, self.ports.informers.of::<Node>().named(&self.node_name))
+        {
+            let path = self.paths.staging(&seen.driver_name, &seen.handle, staging);
+            let (step, volume) = match staging {
+                Staging::Filesystem => ("UnmountDevice", seen.volume.as_str()),
+                Staging::Block(spec_name) => ("UnmapDevice", spec_name.as_str()),
+            };
+            let text = format!("{step} failed for volume \"{volume}\" : {error}; {}", find_mount(&path));
+            self.recorder.warning(node.as_ref(), "FailedUnmount", text);
+        }
+        unstaged
     }
 
     async fn unstage(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
@@ -266,6 +305,11 @@ impl Manager {
         let failed = |e: io::Error| EffectError::refused(format!("{what} `{shown}`: {e}"));
         self.effects.run(what, &format!("path {shown}"), async { change.await.map_err(failed) }).await
     }
+}
+
+/// The command that shows what is mounted at a path and below.
+fn find_mount(path: &Path) -> String {
+    format!("`findmnt -R {}` shows it", path.display())
 }
 
 /// Somebody unmounted or detached the staged volume behind our back, and the driver says so.

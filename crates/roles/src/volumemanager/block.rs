@@ -18,24 +18,22 @@ impl Manager {
     pub(super) async fn publish_device(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
         let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen)?);
         let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
-        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await?;
+        let before = self.announce(seen, target, Mode::Block);
+        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await;
+        let secrets = self.still_wanted(seen, target, Mode::Block, secrets)?;
         let staging = Staging::Block(target.spec_name.clone());
         let staging_path = self.paths.staging(&seen.driver_name, &seen.handle, &staging);
         let path = self.paths.published_device(target);
-        let need = seen.needs.get(target);
-        let read_only = need.is_some_and(|n| n.read_only);
-        let before = need.map(|n| n.presence).unwrap_or_default();
+        let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
         let (context, able) = (self.context(seen), driver.capabilities);
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(Some(&staging_path), &path, read_only, pod, seen.csi_driver.as_deref());
-        let request = request.map_err(EffectError::refused)?;
+        let request = self.still_wanted(seen, target, Mode::Block, request.map_err(EffectError::refused))?;
 
         if !driver.capabilities.stage_unstage {
             // Nothing is staged, but the directories of staging are there and will have to go.
             self.memory.set_stage(&seen.volume, &staging, Presence::Uncertain);
         }
-        // Before the first directory: as long as the volume may be here, the pod's directory is not removed.
-        self.memory.set_mount(&seen.volume, target, Mode::Block, Presence::Uncertain);
         self.record_pod(target).await?;
         self.record_device(seen, target).await?;
         let send = |request| async move { driver.connection.node().node_publish_volume(request).await };

@@ -59,10 +59,24 @@ fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, 
         (Want::Mounted, Presence::Absent | Presence::Uncertain) => Some(mount(seen, target, need)),
         (Want::AsItIs | Want::Gone, Presence::Absent) => None,
         (Want::AsItIs, Presence::Uncertain | Presence::Present) => Some(Err(quietly(Why::InUse))),
-        (Want::Gone, Presence::Uncertain | Presence::Present) => {
-            Some(may_take_down(seen).map(|()| Action::Unpublish(target.clone())).map_err(quietly))
-        }
+        (Want::Gone, Presence::Uncertain | Presence::Present) => Some(unmount(seen, target, need)),
     }
+}
+
+/// A pod that cannot leave because the driver is away says so: nobody else would.
+fn unmount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> {
+    let Err(why) = may_take_down(seen) else { return Ok(Action::Unpublish(target.clone())) };
+    let DriverSeen::Missing { since } = seen.driver else { return Err((why, None)) };
+    let (step, call) = match need.mode {
+        Mode::Filesystem => ("UnmountVolume.TearDown", "Unmounter.TearDownAt"),
+        Mode::Block => ("UnmapVolume.TearDown", "blockMapper.TearDownDevice"),
+    };
+    let text = format!(
+        "{step} failed for volume \"{}\" : kubernetes.io/csi: {call} failed to get CSI client: {}",
+        target.spec_name,
+        Why::DriverMissing(seen.driver_name.clone())
+    );
+    tell(seen, target, need, text, later(since, PATIENCE), why)
 }
 
 /// The hand-over comes first, then the driver, then stage before publish (NODE-1).

@@ -22,20 +22,19 @@ impl Manager {
     ) -> Result<(), EffectError> {
         let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen)?);
         let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
-        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await?;
+        let before = self.announce(seen, target, Mode::Filesystem);
+        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await;
+        let secrets = self.still_wanted(seen, target, Mode::Filesystem, secrets)?;
         let path = self.paths.mount(target);
         let staging = self.paths.staging(&seen.driver_name, &seen.handle, &Staging::Filesystem);
         let staging = driver.capabilities.stage_unstage.then_some(staging.as_path());
-        let need = seen.needs.get(target);
-        let read_only = need.is_some_and(|n| n.read_only);
-        let before = need.map(|n| n.presence).unwrap_or_default();
+        let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
         let (context, able) = (self.context(seen), driver.capabilities);
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
-        let request = request.map_err(EffectError::refused)?;
+        let request =
+            self.still_wanted(seen, target, Mode::Filesystem, request.map_err(EffectError::refused))?;
 
-        // Before the first directory: as long as the volume may be here, the pod's directory is not removed.
-        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
         self.record_pod(target).await?;
         let record = Record::mount(&seen.driver_name, &seen.handle, &self.node_name, target);
         self.record_at(&self.paths.pod_volume(target), &self.paths.mount_record(target), &record).await?;
@@ -48,7 +47,7 @@ impl Manager {
         published?;
         let csi_driver = seen.csi_driver.as_deref();
         if let Some(grant) = fs_group::csi_grant(pod, pv, csi_driver, read_only, able.volume_mount_group) {
-            let given = fs_group::give(&self.ports, &self.recorder, pod, &path, grant);
+            let given = fs_group::give(&self.ports, &self.recorder, &self.tenants, pod, &path, grant);
             self.on_disk("give to group", &path, given).await?;
         }
         self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Present);
@@ -71,6 +70,36 @@ impl Manager {
         Ok(())
     }
 
+    /// Before anything else of a publication: as long as the volume may be here, neither the pod's directory nor the pod
+    /// is removed. Returns what was there before.
+    pub(super) fn announce(&self, seen: &Observed, target: &Target, mode: Mode) -> Presence {
+        self.memory.set_mount(&seen.volume, target, mode, Presence::Uncertain);
+        seen.needs.get(target).map(|need| need.presence).unwrap_or_default()
+    }
+
+    /// Passes on what a publication has got ready without an effect. When that failed, or the pod has ended meanwhile,
+    /// nothing has changed on this machine, and nothing will: it is as before the announcement.
+    ///
+    /// The pod workers look for announcements after they have seen the pod end, and here the pod is looked at after the
+    /// announcement. So one of the two always sees the other.
+    pub(super) fn still_wanted<T>(
+        &self,
+        seen: &Observed,
+        target: &Target,
+        mode: Mode,
+        ready: Result<T, EffectError>,
+    ) -> Result<T, EffectError> {
+        let ready = ready.and_then(|ready| match self.wants(&target.pod_uid) {
+            true => Ok(ready),
+            false => Err(EffectError::refused("the pod has ended meanwhile")),
+        });
+        if ready.is_err() {
+            let before = seen.needs.get(target).map(|need| need.presence).unwrap_or_default();
+            self.memory.set_mount(&seen.volume, target, mode, before);
+        }
+        ready
+    }
+
     /// The record is durable before the call: whoever comes after us can take the volume down.
     pub(super) async fn record_at(
         &self,
@@ -90,7 +119,7 @@ impl Manager {
     /// That the pod's directory is ours is known before it is made.
     pub(super) async fn record_pod(&self, target: &Target) -> Result<(), EffectError> {
         let uid = &target.pod_uid;
-        if self.records.knows(uid) {
+        if self.records.has(uid).await {
             return Ok(());
         }
         self.on_disk("record pod", &self.paths.pod(uid), self.records.add(uid)).await
@@ -192,7 +221,9 @@ impl Manager {
         let kernel = &self.ports.host.kernel;
         let failed = |e: bowline_host::kernel::KernelError| EffectError::unknown(e.to_string());
         if let Staging::Block(spec_name) = staging {
-            let left = self.ports.host.disk.list(&self.paths.device_map(spec_name)).await.unwrap_or_default();
+            let map = self.paths.device_map(spec_name);
+            let unread = |e: io::Error| EffectError::unknown(format!("list `{}`: {e}", map.display()));
+            let left = self.ports.host.disk.list(&map).await.map_err(unread)?;
             if !left.is_empty() {
                 let text = format!("the device map of {spec_name} is still used by pods {left:?}");
                 return Err(EffectError::refused(text));
@@ -202,11 +233,10 @@ impl Manager {
         let Some(staged) = kernel.mount_at(&path).await.map_err(failed)? else { return Ok(()) };
         let mounts = kernel.mounts().await.map_err(failed)?;
         let same = mounts.iter().filter(|m| m.device == staged.device && m.root == staged.root);
-        let others: Vec<_> =
-            same.filter(|m| m.target != path).map(|m| m.target.display().to_string()).collect();
         // A whole filesystem that was mounted from its device has its origin elsewhere: only binds count.
-        let pods = self.paths.pods().display().to_string();
-        let others: Vec<_> = others.into_iter().filter(|target| target.starts_with(&pods)).collect();
+        let pods = self.paths.pods();
+        let others = same.map(|m| &m.target).filter(|target| **target != path && target.starts_with(&pods));
+        let others: Vec<_> = others.map(|target| target.display().to_string()).collect();
         if others.is_empty() {
             return Ok(());
         }

@@ -102,7 +102,11 @@ impl Manager {
                 Some(ask) => self.want(ask),
                 None => self.want_unasked(&target.pod_uid),
             };
-            let waits = want == Want::Mounted && mount.presence != Presence::Present;
+            let waits = match want {
+                Want::Mounted => mount.presence != Presence::Present,
+                Want::Gone => mount.presence != Presence::Absent,
+                Want::AsItIs => false,
+            };
             let since = self.memory.waits(volume, target, waits, now);
             let need = Need {
                 want,
@@ -128,10 +132,15 @@ impl Manager {
         }
     }
 
+    /// Whether the pod may still start containers, as the cache has it now.
+    pub(super) fn wants(&self, pod_uid: &str) -> bool {
+        let lives = self.pods.indexed(PODS_BY_UID, pod_uid).iter().any(|pod| !ending(pod));
+        lives && !self.tenants.evicting()
+    }
+
     /// The pod is gone, or its claim no longer leads here. As long as it may run, nothing is taken from it.
     fn want_unasked(&self, pod_uid: &str) -> Want {
-        let lives = self.pods.indexed(PODS_BY_UID, pod_uid).iter().any(|pod| !ending(pod));
-        let kept = self.tenants.inside(pod_uid) || (lives && !self.tenants.evicting());
+        let kept = self.tenants.inside(pod_uid) || self.wants(pod_uid);
         if kept { Want::AsItIs } else { Want::Gone }
     }
 

@@ -177,8 +177,15 @@ fn a_missing_driver_is_waited_for_and_reported() {
     let reported = Reported { text, at: told.now, times: 1 };
     told.needs.get_mut(&target("a")).unwrap().reported = Some(reported);
     assert_eq!(decide(&told), Step::Wait(Why::DriverMissing("d".into())));
-    let leaving = seen().need("a", Want::Gone, Present).staged(Present).driver(missing);
-    assert_eq!(decide(&leaving), Step::Wait(Why::DriverMissing("d".into())));
+    let leaving = || seen().need("a", Want::Gone, Present).staged(Present).driver(missing);
+    let early = Observed { now: at(59), ..leaving() };
+    assert_eq!(decide(&early), Step::Wait(Why::DriverMissing("d".into())));
+    assert_eq!(next_report(&early), Some(at(60)));
+    let Step::Do(Action::Report(_, text)) = decide(&leaving()) else { panic!("{:?}", decide(&leaving())) };
+    assert_eq!(
+        text,
+        "UnmountVolume.TearDown failed for volume \"pv\" : kubernetes.io/csi: Unmounter.TearDownAt failed to get CSI client: driver name d not found in the list of registered CSI drivers"
+    );
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod objects;
 mod owned;
 mod restart;
 mod spec;
+mod teardown;
 mod trouble;
 mod world;

@@ -4,7 +4,7 @@ use bowline_api::{
     CSIDriver, Meta, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, build, name,
 };
 use bowline_machinery::effect::Part;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::driver::NAME;
 use super::world::World;
@@ -23,6 +23,13 @@ impl World {
 
     /// A claim and its volume, bound to each other. The handle is `handle-<name>`.
     pub async fn bound_claim(&self, name: &str, block: bool, access_mode: &str) {
+        self.bound_claim_with(name, block, access_mode, json!({})).await;
+    }
+
+    /// With more fields of the volume's source.
+    pub async fn bound_claim_with(&self, name: &str, block: bool, access_mode: &str, source: Value) {
+        let mut csi = json!({"driver": NAME, "volumeHandle": format!("handle-{name}"), "fsType": "ext4"});
+        csi.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
         let effects = self.effects();
         let claim = build::claim(name).class("").access_mode(access_mode);
         let mut claim = if block { claim.block().build() } else { claim.build() };
@@ -37,7 +44,7 @@ impl World {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
                     "namespace": "default", "name": name, "uid": claim.uid(),
                 },
-                "csi": {"driver": NAME, "volumeHandle": format!("handle-{name}"), "fsType": "ext4"},
+                "csi": csi,
             },
         }))
         .unwrap();

@@ -78,7 +78,7 @@ async fn who_is_killed_while_stopping_is_not_taken_for_the_workload() {
     for _ in 0..20 {
         world.fake.fail_next("remove", EIO);
     }
-    assert!(!world.kubelet.as_ref().unwrap().drain(Duration::from_secs(8)).await);
+    assert!(world.drain().await, "a record that stays holds up nothing");
     assert!(world.running().is_empty() && !world.fake.containers().is_empty(), "ended, and not removed");
     world.stop_kubelet().await;
     world.fake.fail_no_more();

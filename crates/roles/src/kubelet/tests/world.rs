@@ -10,7 +10,7 @@ use bowline_apiserver::{Registry, Server, Store, auth, kinds};
 use bowline_host::Host;
 use bowline_host::containers::State;
 use bowline_host::fake::{self, FakeHost};
-use bowline_machinery::client::in_process;
+use bowline_machinery::client::{Client, in_process};
 use bowline_machinery::{Effects, Journal, Ports};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -77,6 +77,18 @@ impl World {
         self.ports = process(&self.server, &self.host);
         let config = KubeletConfig::new(NODE, KUBELET_DIR);
         self.kubelet = Some(run_kubelet(self.ports.clone(), config, &self.crew).await.unwrap());
+    }
+
+    /// A kubelet with its own way to the API server.
+    pub async fn start_kubelet_with(&mut self, client: Client) {
+        self.ports = Ports::new(client, self.host.clone(), Journal::default(), CancellationToken::new());
+        let config = KubeletConfig::new(NODE, KUBELET_DIR);
+        self.kubelet = Some(run_kubelet(self.ports.clone(), config, &self.crew).await.unwrap());
+    }
+
+    /// As at Ctrl-C; false when time ran out.
+    pub async fn drain(&self) -> bool {
+        self.kubelet.as_ref().unwrap().drain(Duration::from_secs(30)).await
     }
 
     /// The process ends without leaving the machine clean.
