@@ -78,8 +78,11 @@ pub(super) fn grant(dir: &Path, grant: GroupGrant, walk: &Walk, failpoints: &Fai
     }
     syncfs(&top)?;
     failpoints.hit_within("disk.give-to-group.before-top");
-    give(&top, gid, rule)?;
     walk.step()?;
+    // As upstream has it, this entry is like any other. It is not as it should be then, so the next grant walks again.
+    if let Err(error) = give(&top, gid, rule) {
+        tracing::warn!(volume = %dir.display(), gid, %error, "cannot give a volume's top directory to the pod's fsGroup");
+    }
     Ok(fsync(&top)?)
 }
 

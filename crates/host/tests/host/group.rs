@@ -182,6 +182,15 @@ async fn a_volume_is_granted_to_a_group_as_upstream_does() {
     assert!(program("chattr", &["-i", top.join("a/own").to_str().unwrap()]).0);
     assert_eq!(group_and_mode(&top.join("a/closed")).0, GID + 1);
 
+    // Neither does the top, which is then walked again the next time.
+    assert!(program("chattr", &["+i", top.to_str().unwrap()]).0);
+    let third = GroupGrant { gid: GID + 2, ..other };
+    let given = world.host.disk.give_to_group(&top, third, &Walk::default()).await;
+    assert!(program("chattr", &["-i", top.to_str().unwrap()]).0);
+    given.unwrap();
+    assert_eq!(group_and_mode(&top.join("a/closed")).0, GID + 2);
+    assert_eq!(group_and_mode(&top).0, GID + 1);
+
     let cancelled = Walk::default();
     cancelled.cancel();
     let again = grant(GroupChange::Always, false);
