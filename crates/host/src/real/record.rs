@@ -90,11 +90,13 @@ impl Record {
         fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&self.dir)?;
         let Some(_lock) = self.lock()? else { return Ok(false) };
         self.write(SPEC, spec, Durable::No)?;
-        self.reserve_exit().map(|()| true)
+        self.reserve().map(|()| true)
     }
 
-    /// Takes the room for the last word now, when a container that finds none does not start.
-    fn reserve_exit(&self) -> io::Result<()> {
+    /// Takes the room for the last word, and for the mark of an eviction, now, when a container that finds none does not
+    /// start.
+    fn reserve(&self) -> io::Result<()> {
+        drop(self.open_unfinished(EVICTED)?);
         self.open_unfinished(EXIT)?.write_all(&[b' '; EXIT_SIZE])
     }
 
@@ -139,10 +141,17 @@ impl Record {
         self.dir.join(EVICTED).try_exists()
     }
 
-    /// That it is there says all; a full disk has room for an empty file more often than for a full one.
+    /// That it is there says all. It was made with the record, and only gets its name, for which a full disk has room.
     pub fn set_evicted(&self) -> io::Result<()> {
         let path = self.dir.join(EVICTED);
-        OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
+        match fs::rename(self.unfinished(EVICTED), &path) {
+            // Marked already, or a record of an earlier version.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)?;
+            }
+            renamed => renamed?,
+        }
         sync_parent(&path)
     }
 
@@ -406,6 +415,21 @@ pub(super) mod tests {
         assert!(record.set_exit(&exit(7)).is_err());
         let State::Exited { exit, .. } = record.state().unwrap().unwrap() else { panic!("it runs") };
         assert_eq!(exit.code, 137);
+    }
+
+    /// On a full disk no file can be made, but one can be renamed.
+    #[test]
+    fn the_mark_of_an_eviction_needs_no_new_file() {
+        let (_dir, record) = record();
+        record.reserve().unwrap();
+        let names = || fs::read_dir(record.dir()).unwrap().count();
+        let before = names();
+        assert!(!record.evicted().unwrap());
+        record.set_evicted().unwrap();
+        assert!(record.evicted().unwrap());
+        assert_eq!(names(), before);
+        record.set_evicted().unwrap();
+        assert!(record.evicted().unwrap(), "once more");
     }
 
     #[test]
