@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 use super::record::Record;
 use super::sealed::Sealed;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
+use super::unreadable::Unreadable;
 use super::{blocking, cgroups, exec, raw};
 use crate::containers::{ContainerSpec, Containers, ExecSpec, Exit, Found, Session, State};
 use crate::kernel::{KernelError, Result};
@@ -33,6 +34,8 @@ pub(super) struct RealContainers {
     turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// That the machine has no control groups is said once.
     ungrouped: Once,
+    /// What containers must not see because other users may not.
+    unreadable: Unreadable,
 }
 
 impl RealContainers {
@@ -42,6 +45,7 @@ impl RealContainers {
             shim: Sealed::new(shim),
             turns: Mutex::default(),
             ungrouped: Once::new(),
+            unreadable: Unreadable::of_process(),
         }
     }
 
@@ -88,8 +92,12 @@ impl RealContainers {
 
     /// Writes the record and runs a shim until it has written down how the start went. The shim goes on.
     async fn run_shim(&self, record: &Record, spec: &ContainerSpec) -> io::Result<Attempt> {
-        let (prepared, spec) = (record.clone(), spec.clone());
-        if !blocking(move || prepared.prepare(&spec)).await? {
+        let (prepared, mut spec, unreadable) = (record.clone(), spec.clone(), self.unreadable.clone());
+        let prepare = move || {
+            spec.hidden.extend(unreadable.paths()?);
+            prepared.prepare(&spec)
+        };
+        if !blocking(prepare).await? {
             return Ok(Attempt::Busy);
         }
         self.ungrouped.call_once(|| {
@@ -209,8 +217,8 @@ impl Containers for RealContainers {
     }
 
     async fn remove(&self, id: &str) -> Result<()> {
-        let what = format!("remove container `{id}`");
         let record = self.record(id)?;
+        let what = format!("remove container `{id}` (`ls -la {}` shows its record)", record.dir().display());
         let state = self.read_state(&what, &record).await?;
         let removed = blocking(move || match state {
             Some(State::Running { .. }) => Err(rustix::io::Errno::BUSY.into()),

@@ -22,7 +22,7 @@ use rustix::process::DumpableBehavior;
 
 use super::record::Record;
 use super::shim::Message;
-use super::{cgroups, identity, message, raw, rootfs};
+use super::{cgroups, identity, inherited, message, raw, rootfs};
 use crate::containers::{ContainerSpec, DEFAULT_PATH, SIGNALLED};
 use crate::kernel::KernelError;
 
@@ -99,10 +99,11 @@ fn check_shim() -> io::Result<()> {
     }
 }
 
-/// Of a process that others in a container can see: nothing that it was started with is open, and neither its memory
-/// nor its files can be looked at.
+/// Of a process that others in a container can see: nothing that it was started with is open or in force, and neither its
+/// memory nor its files can be looked at.
 pub(super) fn keep_to_itself(name: &std::ffi::CStr) -> io::Result<()> {
     raw::close_inherited()?;
+    inherited::reset()?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(rustix::thread::set_name(name)?)
 }

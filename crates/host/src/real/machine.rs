@@ -2,6 +2,7 @@
 
 use std::io;
 
+use nix::libc;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::raw;
@@ -23,6 +24,11 @@ pub fn raise_open_files() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
+/// From now on Ctrl-C and SIGTERM end this process at once, in the kernel: also when nothing in it answers any more.
+pub fn end_on_next_signal() -> io::Result<()> {
+    [libc::SIGINT, libc::SIGTERM].into_iter().try_for_each(raw::default_action)
 }
 
 /// Gives memory that was freed back to the kernel. The allocator keeps it otherwise, and a process that once had a

@@ -2,8 +2,8 @@
 //!
 //! A container may run as root, and root reads everything that is there. So whatever holds keys, passwords, other users'
 //! files or the state of services is left out, and programs and their settings stay: `/usr`, `/opt`, most of `/etc`.
-//! What remains visible is what every user of the machine can read anyway, and in `/etc`, `/opt` and `/usr` what only
-//! root can.
+//! What remains visible is what every user of the machine can read anyway, because what other users may not read in
+//! `/etc`, `/opt` and `/usr/local` is left out, too (`unreadable.rs`), a few seconds after it was put there.
 
 /// Of these directories everything is left out but what is listed, and links. Administrators keep data and backups in
 /// directories of any name.
@@ -73,18 +73,25 @@ pub(super) const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Of the kernel's own files, those that tell about the machine or change it: empty in every container.
-pub(super) const KERNEL: [&str; 13] = [
+pub(super) const KERNEL: [&str; 17] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",
     "/proc/key-users",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
     "/proc/sched_debug",
     "/proc/scsi",
+    "/proc/slabinfo",
     "/proc/timer_list",
     "/proc/timer_stats",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
 ];
+
+/// Names the files behind loop devices: empty in containers that were given no device, whose tools might look there.
+pub(super) const BLOCK_DEVICES: &str = "/sys/devices/virtual/block";

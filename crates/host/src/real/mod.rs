@@ -23,6 +23,7 @@ mod gone;
 mod group;
 mod growing;
 mod identity;
+mod inherited;
 mod init;
 mod kernel;
 mod labels;
@@ -54,6 +55,7 @@ mod space;
 mod terminal;
 mod tools;
 mod trees;
+mod unreadable;
 mod watch;
 
 use std::io;
@@ -61,7 +63,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use clock::now;
-pub use machine::{give_memory_back, hostname, is_root, raise_open_files};
+pub use machine::{end_on_next_signal, give_memory_back, hostname, is_root, raise_open_files};
 pub use private::{
     new_private_file, private_by_default, private_dir, private_file, private_log, private_parents, tighten,
     write_private,

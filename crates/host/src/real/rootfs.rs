@@ -209,7 +209,9 @@ fn mount_own(dir: &Path, root: &Path, spec: &ContainerSpec) -> Result<Vec<OwnedF
     for path in masks::READ_ONLY.map(Path::new).into_iter().filter(|path| path.exists()) {
         bind(root, bindings::part(&own_path(root, path), path, READ_ONLY)?)?;
     }
-    for path in masks::KERNEL.map(Path::new).into_iter().filter(|path| path.exists()) {
+    let devices = spec.devices.is_empty().then_some(masks::BLOCK_DEVICES);
+    let kernel = masks::KERNEL.into_iter().chain(devices).map(Path::new);
+    for path in kernel.filter(|path| path.exists()) {
         cover(dir, root, path)?;
     }
     if !spec.security.read_only_root {

@@ -1,5 +1,7 @@
 //! What a container can see and do beyond what it was given: tried from inside.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use bowline_host::containers::{ALL_CAPABILITIES, ContainerSpec, Seccomp, Security, State};
@@ -114,8 +116,10 @@ async fn temporary_directories_are_bounded_or_read_only() {
 async fn secrets_of_the_host_are_not_there() {
     let world = World::new();
     let dirs = "/root /home /srv /mnt /media /boot /etc/ssh /etc/ssl/private /var/lib /var/log /var/spool /var/backups \
-                /var/cache /var/tmp /proc/acpi /proc/scsi /sys/firmware /sys/devices/virtual/powercap";
-    let files = "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /proc/keys /proc/kcore /proc/timer_list";
+                /var/cache /var/tmp /proc/acpi /proc/scsi /sys/firmware /sys/devices/virtual/powercap \
+                /sys/devices/virtual/block";
+    let files = "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /proc/keys /proc/kcore /proc/timer_list \
+                 /proc/kpagecount /proc/kpageflags /proc/kpagecgroup /proc/slabinfo";
     let script = format!(
         "for d in {dirs}; do [ -e $d ] && [ -n \"$(ls -A $d)\" ] && ls -A $d | sed \"s,^,$d ,\"
          done; for f in {files}; do [ -e $f ] && [ -n \"$(head -c 1 $f)\" ] && echo $f
@@ -129,6 +133,60 @@ async fn secrets_of_the_host_are_not_there() {
     for inside in both(&world, spec, &script).await {
         let want = "/mnt deep\n/var/lib data\nsealed\n/etc/passwd\n/usr/bin/env\n\n/mnt/deep/volume:\nfile\n";
         assert_eq!(inside, want);
+    }
+}
+
+/// What only root may read of the host's settings is not there for root in a container.
+#[tokio::test]
+async fn files_that_only_root_may_read_are_not_there() {
+    let world = World::new();
+    let dirs = ["/etc", "/opt", "/usr/local"].map(|dir| {
+        let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir_in(dir).unwrap();
+        for (name, mode) in [("open", 0o755), ("closed", 0o700)] {
+            let inner = dir.path().join(name);
+            std::fs::create_dir(&inner).unwrap();
+            std::fs::write(inner.join("key"), "secret").unwrap();
+            std::fs::write(inner.join("public"), "public").unwrap();
+            std::fs::set_permissions(inner.join("key"), Permissions::from_mode(0o600)).unwrap();
+            std::fs::set_permissions(&inner, Permissions::from_mode(mode)).unwrap();
+        }
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        dir
+    });
+    let paths = dirs.each_ref().map(|dir| dir.path().display().to_string()).join(" ");
+    let script =
+        format!("for d in {paths}; do cat $d/open/key $d/open/public $d/closed/* 2>/dev/null; echo; done");
+    let mut spec = world.script("uid/main/0", "");
+    spec.security = privileged();
+    // What has been put there a moment ago is hidden from the next container that starts a little later.
+    let begun = std::time::Instant::now();
+    loop {
+        let inside = both(&world, spec.clone(), &script).await;
+        if inside == ["public\npublic\npublic\n"; 2] {
+            return;
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(120), "{inside:?}");
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+}
+
+/// Neither limits nor the protection of the node agent reach a container, nor signals that it ignores.
+#[tokio::test]
+async fn limits_of_the_node_agent_are_not_inherited() {
+    /// The C library's own, which it ignores in what it starts.
+    const INTERNAL: u64 = 0b11 << 31;
+    let world = World::new();
+    bowline_host::real::raise_open_files().unwrap();
+    // Root of a container may not: there it has none to give away.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-17");
+    let script = "ulimit -Sn; ulimit -Sc; [ $(cat /proc/self/oom_score_adj) -ge 0 ] && echo unprotected
+                  grep SigIgn /proc/self/status | cut -f 2";
+    let both = both(&world, world.script("uid/main/0", ""), script).await;
+    std::fs::write("/proc/self/oom_score_adj", "0").unwrap();
+    for inside in both {
+        let ignored = inside.strip_prefix("1024\n0\nunprotected\n").unwrap_or_else(|| panic!("{inside}"));
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        assert_eq!(ignored & !INTERNAL, 0, "{inside}");
     }
 }
 

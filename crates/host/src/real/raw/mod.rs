@@ -22,7 +22,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 pub(super) use bpf::{attach_device_program, load_device_program};
-pub(super) use confine::{close_inherited, install_filter, lead_session, new_session_keyring};
+pub(super) use confine::{
+    close_inherited, default_action, heed_signals, install_filter, lead_session, new_session_keyring,
+};
 pub(super) use extents::{Mapped, map_extents};
 pub(super) use filesystems::{freeze, thaw, xfs_size};
 pub(super) use heap::trim_heap;
