@@ -14,19 +14,16 @@ use jiff::Timestamp;
 
 use super::decide::decide;
 use super::leftovers::Leftover;
-use super::probes;
 use super::runtime::Runtime;
 use super::world::{Action, Config, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Step, Why};
 use super::{spec, status};
-use crate::kubelet::{Alarms, PodRecords, Tenants};
+use crate::kubelet::{Alarms, PATIENCE, PodRecords, Reported, Tenants, later};
 use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
 const LOG_DIR_MODE: u32 = 0o755;
 /// What the status shows for a container of which nothing is known any more.
 const LOST_CODE: i32 = 137;
-/// A wait of this length is worth an event.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before a container is waited for again that could not be.
 const WAIT_AGAIN: Duration = Duration::from_secs(1);
 
@@ -128,7 +125,9 @@ impl Keyed for Pods {
                 if let Some(pod) = &seen.pod {
                     self.recorder.warning(pod.as_ref(), "FailedMount", text.as_str());
                 }
-                self.runtime.update(uid, |memory| memory.told = Some(text));
+                self.runtime.update(uid, |memory| {
+                    memory.told = Some(Reported::after(memory.told.take(), text, seen.now));
+                });
             }
             Action::CleanDirectory => {
                 self.clean_directory(&seen).await?;
@@ -150,24 +149,23 @@ impl Keyed for Pods {
 }
 
 impl Pods {
-    /// Tells the pod what keeps it waiting once that has taken long; returns when that will be.
+    /// Tells the pod what keeps it waiting once that has taken long, and again while it does; returns when that will be.
     fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Timestamp> {
         let (reason, text) = why.overdue()?;
-        let (since, told) = self.runtime.update(&seen.uid, |memory| {
+        let (due, next) = self.runtime.update(&seen.uid, |memory| {
             let known = memory.waits.take().filter(|(known, ..)| *known == text);
-            let (_, since, told) = known.unwrap_or_else(|| (text.clone(), seen.now, false));
-            let due = probes::after(since, PATIENCE) <= seen.now;
-            memory.waits = Some((text.clone(), since, told || due));
-            (since, told)
+            let (_, since, told) = known.unwrap_or_else(|| (text.clone(), seen.now, None));
+            let first = later(since, PATIENCE);
+            let due = Reported::due(told.as_ref(), &text, first) <= seen.now;
+            let told = if due { Some(Reported::after(told, text.clone(), seen.now)) } else { told };
+            let next = Reported::due(told.as_ref(), &text, first);
+            memory.waits = Some((text.clone(), since, told));
+            (due, next)
         });
-        let at = probes::after(since, PATIENCE);
-        if at > seen.now {
-            return Some(at);
-        }
-        if let (Some(pod), false) = (&seen.pod, told) {
+        if let (Some(pod), true) = (&seen.pod, due) {
             self.recorder.warning(pod.as_ref(), reason, text);
         }
-        None
+        Some(next)
     }
 
     /// Says in events what the status shows, because people look there first.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::probes::{self, after};
 use super::world::{Action, Hook, HookState, Observed, PodVolumes, Step, Why};
 use super::{spec, status};
+use crate::kubelet::Reported;
 pub use start::{Run, backing_off, blocked, run_of};
 
 /// A volume that cannot be worked out for this long is worth an event: before, the watches may just be apart.
@@ -122,7 +123,7 @@ fn post_start(seen: &Observed, pod: &Pod) -> Option<Action> {
 }
 
 /// The next probe of any container, or when it is due.
-fn probe(seen: &Observed, pod: &Pod) -> Option<Result<Action, Timestamp>> {
+pub(super) fn probe(seen: &Observed, pod: &Pod) -> Option<Result<Action, Timestamp>> {
     let mut soonest: Option<Timestamp> = None;
     for container in spec::app_containers(pod) {
         let Some(attempt) = seen.latest(&container.name) else { continue };
@@ -151,9 +152,10 @@ fn volume_problem(seen: &Observed) -> Option<Step> {
         first.1
     );
     let patience = since.checked_add(PROBLEM_PATIENCE).unwrap_or(since);
-    Some(match seen.told.as_ref() {
-        _ if seen.now < patience => Step::Wait(Why::VolumeProblem(patience)),
-        Some(told) if *told == text => Step::Wait(Why::Told(text)),
+    let due = Reported::due(seen.told.as_ref(), &text, patience);
+    Some(match seen.now {
+        now if now < patience => Step::Wait(Why::VolumeProblem(patience)),
+        now if now < due => Step::Wait(Why::Until(Box::new(Why::Told(text)), due)),
         _ => Step::Do(Action::Report(text)),
     })
 }

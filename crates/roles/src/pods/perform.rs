@@ -159,7 +159,7 @@ async fn http(host: &Host, get: &HttpGet) -> Outcome {
 }
 
 fn request(get: &HttpGet) -> Result<Request<Empty<Bytes>>, http::Error> {
-    let uri: Uri = get.path.parse()?;
+    let uri: Uri = escaped(&get.path).parse()?;
     let mut request = Request::get(uri).header(http::header::CONNECTION, "close");
     let given = |name: &str| get.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let address = address(&get.host, get.port);
@@ -174,6 +174,26 @@ fn request(get: &HttpGet) -> Result<Request<Empty<Bytes>>, http::Error> {
     request.body(Empty::new())
 }
 
+/// A path, perhaps with a query, as it may stand in a request: what is escaped already stays, and what no URL may hold is
+/// escaped. What is behind a `#` is not sent.
+fn escaped(path: &str) -> String {
+    let path = path.split('#').next().unwrap_or_default();
+    let mut escaped = String::with_capacity(path.len());
+    for (at, byte) in path.bytes().enumerate() {
+        let hex = |offset: usize| path.as_bytes().get(at + offset).is_some_and(u8::is_ascii_hexdigit);
+        let stays = match byte {
+            b'%' => hex(1) && hex(2),
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => false,
+            other => other.is_ascii_graphic(),
+        };
+        match stays {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
 fn url(get: &HttpGet) -> String {
     format!("http://{}{}", address(&get.host, get.port), get.path)
 }
@@ -181,4 +201,24 @@ fn url(get: &HttpGet) -> String {
 /// An IPv6 address stands in brackets before a port.
 fn address(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_probes_are_escaped_once() {
+        let table = [
+            ("/healthz?full=1&x=a%20b", "/healthz?full=1&x=a%20b"),
+            ("/a b/\u{e4}", "/a%20b/%C3%A4"),
+            ("/100%", "/100%25"),
+            ("/{id}#part", "/%7Bid%7D"),
+        ];
+        for (path, want) in table {
+            assert_eq!(escaped(path), want);
+            let get = HttpGet { host: "::1".into(), port: 80, path: path.into(), headers: Vec::new() };
+            assert_eq!(request(&get).unwrap().uri().to_string(), want);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_api::{Container, Pod};
+use bowline_api::{Container, Meta, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Probe};
 
@@ -97,14 +97,16 @@ pub fn next(
     attempt: &Attempt,
 ) -> Option<Result<ProbeKind, Timestamp>> {
     let State::Running { started_at, .. } = attempt.state else { return None };
-    // A run that is being ended stays condemned, whatever it would answer while its preStop hook runs.
-    if attempt.stopping_since.or(attempt.term_at).is_some() || !post_start_done(seen, pod, container, attempt)
-    {
+    // A run that is being ended stays condemned, whatever it would answer while its preStop hook runs. Whether it may be
+    // sent work is asked until it has ended if the whole pod ends, as upstream does.
+    let stopping = attempt.stopping_since.or(attempt.term_at).is_some();
+    let ending = pod.deleting();
+    if (stopping && !ending) || !post_start_done(seen, pod, container, attempt) {
         return None;
     }
     let started = started(seen, pod, container, attempt);
     let mut soonest: Option<Timestamp> = None;
-    for kind in ProbeKind::ALL {
+    for kind in ProbeKind::ALL.into_iter().filter(|kind| !ending || *kind == ProbeKind::Readiness) {
         let Some(probe) = kind.of(container).filter(|_| (kind == ProbeKind::Startup) != started) else {
             continue;
         };

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
 use super::world::{Attempt, Exit, Hook, HookState, Outcome, ProbeKind, SIGKILL, State};
+use crate::kubelet::Reported;
 
 /// A run of this length ends a series of crashes.
 const CALM: Duration = Duration::from_secs(600);
@@ -18,9 +19,9 @@ pub struct PodMemory {
     pub crashes: BTreeMap<String, u32>,
     pub directory: bool,
     pub problem_since: Option<Timestamp>,
-    pub told: Option<String>,
-    /// What is waited for, and since when; whether the pod was told of it.
-    pub waits: Option<(String, Timestamp, bool)>,
+    pub told: Option<Reported>,
+    /// What is waited for, and since when; what the pod was told of it.
+    pub waits: Option<(String, Timestamp, Option<Reported>)>,
 }
 
 /// Clones share it.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 pub use super::probes::{ProbeKind, ProbeState};
 use super::spec::{Objects, Problem};
+use crate::kubelet::Reported;
 pub use crate::volumemanager::{PodVolumes, VolumeAt};
 
 pub const SIGTERM: i32 = 15;
@@ -117,7 +118,7 @@ pub struct Observed {
     /// Since when some volume cannot be worked out.
     pub problem_since: Option<Timestamp>,
     /// The last problem that the pod was told of.
-    pub told: Option<String>,
+    pub told: Option<Reported>,
     /// Some volume of it is here, or may be.
     pub left: bool,
     /// It has entered: its volumes are kept for it.

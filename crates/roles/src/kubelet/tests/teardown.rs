@@ -7,7 +7,7 @@ use bowline_api::{Event, Meta, Pod, Secret, build};
 use bowline_apiserver::Server;
 use bowline_machinery::client::in_process;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::Request;
 use kube::client::Body;
 use serde_json::json;
 use tokio::time::Instant;
@@ -100,7 +100,7 @@ impl Service<Request<Body>> for SlowSecrets {
             if slow {
                 tokio::time::sleep(Duration::from_secs(60)).await;
             }
-            answer.await.map(Response::from)
+            answer.await
         })
     }
 }

@@ -57,8 +57,10 @@ fn grace(pod: &Pod) -> Duration {
 /// The Pod object outlives its containers and its mounts: nobody may believe the volume free before it is.
 pub(super) fn ending(seen: &Observed, pod: &Pod) -> Step {
     let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
-    if let Some(step) = stop(seen, Some(pod), |_, _| true, |_, _| end) {
-        return step;
+    match stop(seen, Some(pod), |_, _| true, |_, _| end) {
+        Some(Step::Wait(why)) => return still_running(seen, pod, why),
+        Some(step) => return step,
+        None => {}
     }
     if seen.inside {
         let patch = status::changed(seen, pod);
@@ -70,6 +72,21 @@ pub(super) fn ending(seen: &Observed, pod: &Pod) -> Step {
     // With grace 0 the API has already let go: what keeps the object is somebody's finalizer.
     let released = pod.meta().deletion_grace_period_seconds == Some(0);
     if released { Step::Done } else { Step::Do(Action::Delete) }
+}
+
+/// While containers take their time to end, those who send them work hear whether they still take it.
+fn still_running(seen: &Observed, pod: &Pod, why: Why) -> Step {
+    if !spec::app_containers(pod).iter().any(|container| container.readiness_probe.is_some()) {
+        return Step::Wait(why);
+    }
+    if let Some(patch) = status::changed(seen, pod) {
+        return Step::Do(Action::PatchStatus(patch));
+    }
+    match super::probe(seen, pod) {
+        Some(Ok(action)) => Step::Do(action),
+        Some(Err(at)) => Step::Wait(Why::Until(Box::new(why), at)),
+        None => Step::Wait(why),
+    }
 }
 
 pub(super) fn gone(seen: &Observed) -> Step {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::probes::ProbeState;
 use super::super::world::{Hook, HookState, Outcome, ProbeKind};
 use super::*;
+use crate::kubelet::Reported;
 
 fn probing(change: Value) -> Pod {
     pod(|pod| {
@@ -255,6 +256,38 @@ fn a_container_that_failed_its_probe_is_not_asked_again() {
     });
     seen.now = at(1020);
     assert_eq!(decide(&seen), Step::Wait(Why::Scheduled(at(1030))), "until its grace is over");
+}
+
+/// Those who send it work want to know whether it still takes any.
+#[test]
+fn a_pod_that_ends_is_asked_whether_it_is_ready_and_nothing_else() {
+    let probe = json!({"tcpSocket": {"port": 1}, "periodSeconds": 5});
+    let mut ending = probing(json!({"livenessProbe": probe, "readinessProbe": probe}));
+    deleting(&mut ending);
+    let mut seen = seen(ending).with("main", vec![Attempt { term_at: Some(at(1000)), ..running(0) }]);
+    settle_status(&mut seen);
+    let kind = ProbeKind::Readiness;
+    assert_eq!(decide(&seen), Step::Do(Action::Probe { container: "main".into(), number: 0, kind }));
+    settled(kind, false)(&mut seen.attempts.get_mut("main").unwrap()[0]);
+    settle_status(&mut seen);
+    let Step::Wait(why) = decide(&seen) else { panic!("{}", short(&decide(&seen))) };
+    assert_eq!(why.reason(), &Why::Grace(at(1030)));
+    assert!(why.until().is_some_and(|next| next < at(1030)), "asked again before: {why}");
+}
+
+#[test]
+fn a_problem_with_volumes_is_told_again() {
+    let mut seen = seen(pod(|_| ()));
+    let problems = vec![("data".to_owned(), "no claim".to_owned())];
+    seen.volumes = PodVolumes::Waiting { unmounted: Vec::new(), problems };
+    seen.problem_since = Some(at(990));
+    settle_status(&mut seen);
+    let Step::Do(Action::Report(text)) = decide(&seen) else { panic!("{}", short(&decide(&seen))) };
+    seen.told = Some(Reported::after(None, text.clone(), at(1000)));
+    let Step::Wait(why) = decide(&seen) else { panic!("{}", short(&decide(&seen))) };
+    assert_eq!(why.until(), Some(at(1010)));
+    seen.now = at(1010);
+    assert_eq!(decide(&seen), Step::Do(Action::Report(text)));
 }
 
 #[test]
