@@ -143,6 +143,28 @@ async fn an_interrupt_while_starting_drains() {
     cluster.assert_nothing_mounted();
 }
 
+/// The second Ctrl-C does not wait for anything; the next start takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_interrupt_ends_the_process_at_once() {
+    const SIGINT: i32 = 2;
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let stubborn = "trap '' TERM; while :; do sleep 1; done";
+    create(&pods, &build::pod("stubborn").shell(stubborn).grace_seconds(0).build()).await.expect("create");
+    until_phase(&client, "stubborn", "Running").await.expect("running");
+    assert_eq!(
+        cluster.interrupt_twice().await,
+        Some(SIGINT),
+        "and not by itself when its container has ended"
+    );
+    cluster.restart().await;
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await, "default");
+    delete(&pods, "stubborn").await.expect("delete");
+    until_gone(&pods, "stubborn").await.expect("gone");
+    cluster.assert_nothing_left().await;
+}
+
 /// C10: what an earlier process left is no news, and no warning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_after_a_kill_warns_of_nothing() {

@@ -1,6 +1,7 @@
 //! The process under test: start, kill, start again on the same data.
 
 use std::fs::DirEntry;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -140,10 +141,30 @@ impl Cluster {
         self.interrupt().await
     }
 
-    /// Ctrl-C; returns whether the process ended with success.
-    pub async fn interrupt(&mut self) -> bool {
+    fn send_interrupt(&self) {
         let pid = rustix::process::Pid::from_raw(self.child.id().expect("running") as i32).expect("pid");
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signal");
+    }
+
+    /// Ctrl-C, and again when the process says that it stops; returns the signal that ended it, if one did.
+    pub async fn interrupt_twice(&mut self) -> Option<i32> {
+        self.send_interrupt();
+        let stops = async {
+            while let Ok(Some(line)) = self.output.next_line().await {
+                if line.starts_with("stopping") {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, stops).await.expect("says that it stops");
+        self.send_interrupt();
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("ends after Ctrl-C");
+        ended.expect("exit status").signal()
+    }
+
+    /// Ctrl-C; returns whether the process ended with success.
+    pub async fn interrupt(&mut self) -> bool {
+        self.send_interrupt();
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("ends after Ctrl-C");
         ended.expect("exit status").success()
     }

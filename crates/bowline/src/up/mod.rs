@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::StoreArgs;
@@ -59,19 +59,17 @@ impl Up {
         config.keeping = self.store;
         config.allow_privileged = self.allow_privileged;
         // Before anything runs that a signal would have to stop.
-        let (interrupted, insisted) = (CancellationToken::new(), CancellationToken::new());
-        signal::cancel_on_signals(interrupted.clone(), insisted.clone())?;
-        let running = tokio::select! {
-            biased;
-            () = insisted.cancelled() => bail!("stopped while starting; containers and volumes are as they were"),
-            running = Running::launch(config) => running?,
-        };
+        let interrupted = CancellationToken::new();
+        signal::cancel_on_signal(interrupted.clone())?;
+        let running = Running::launch(config).await?;
         let failure = tokio::select! {
             biased;
             () = interrupted.cancelled() => None,
             failure = serve(&terminal, &running, started) => Some(failure),
         };
-        terminal.line("stopping: containers end, their volumes are unmounted");
+        terminal.line(
+            "stopping: containers end, their volumes are unmounted; Ctrl-C again ends at once and leaves the rest to the next start",
+        );
         running.stop().await?;
         match failure {
             Some(failure) => Err(failure),
