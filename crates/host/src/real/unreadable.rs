@@ -19,6 +19,8 @@ use super::masks;
 const TREES: [&str; 3] = ["/etc", "/opt", "/usr/local"];
 /// A start that finds a list of this age has it made again, for those that come after it.
 const OLD: Duration = Duration::from_secs(5);
+/// And not before so many times the time that it took: walks of large trees shall not keep a processor busy.
+const REST: u32 = 50;
 /// A settings directory that cannot be walked in this time, can it be read at all?
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,7 +39,8 @@ pub(super) struct Unreadable {
 struct State {
     /// Of each tree that was walked.
     found: [Option<Vec<PathBuf>>; TREES.len()],
-    walked: Option<Instant>,
+    /// When the last walk ended, and how long it took.
+    walked: Option<(Instant, Duration)>,
     walking: bool,
 }
 
@@ -66,7 +69,7 @@ impl Unreadable {
 
     fn walk_if_old(&self) {
         let mut state = self.state();
-        let fresh = state.walked.is_some_and(|at| at.elapsed() < OLD);
+        let fresh = state.walked.is_some_and(|(at, took)| at.elapsed() < OLD.max(took.saturating_mul(REST)));
         if fresh || state.walking {
             return;
         }
@@ -77,13 +80,15 @@ impl Unreadable {
     }
 
     fn walk(&self) {
+        let begun = Instant::now();
         for (number, tree) in TREES.iter().enumerate() {
             let found = unreadable(Path::new(tree));
             self.state().found[number] = Some(found);
             self.shared.1.notify_all();
         }
         let mut state = self.state();
-        (state.walked, state.walking) = (Some(Instant::now()), false);
+        state.walked = Some((Instant::now(), begun.elapsed()));
+        state.walking = false;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
