@@ -12,7 +12,7 @@ mod tenants;
 mod tests;
 
 pub use alarms::Alarms;
-pub use owned::Owned;
+pub use owned::{KnownPods, Owned, Owner};
 pub use records::PodRecords;
 pub use reported::{PATIENCE, Reported, later};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};

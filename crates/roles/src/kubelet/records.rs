@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bowline_host::Host;
 use bowline_machinery::RunError;
 
-const DIRECTORY: &str = "bowline-pods";
+pub(super) const DIRECTORY: &str = "bowline-pods";
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// Clones share it.
