@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rustix::fs::SeekFrom as Sparse;
+use rustix::fs::{Mode, SeekFrom as Sparse};
 use rustix::io::Errno;
 
 use super::replace::{Replacer, sync_parent};
@@ -32,15 +32,23 @@ impl RealDisk {
     }
 }
 
+/// The mode of a directory that does not have its own yet. The umask takes nothing from it, and no program gives it to a
+/// directory on purpose.
+const UNFINISHED_DIR: Mode = Mode::SVTX;
+
+/// The mode comes second, because the umask decides about that of a new directory. A process that dies in between leaves
+/// one that the next call finishes.
 fn create_dir_all(path: &Path, mode: u32, failpoints: &Failpoints) -> io::Result<()> {
-    match fs::create_dir(path) {
+    match begin_dir(path) {
         Ok(()) => {
             failpoints.hit_file("disk.create-dir.created", path);
-            // The umask shall not decide the mode.
             fs::set_permissions(path, Permissions::from_mode(mode))?;
+            if let Some(parent) = path.parent() {
+                finish_dir(parent, mode)?;
+            }
             sync_parent(path)
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => finish_dir(path, mode),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().ok_or(error)?;
             create_dir_all(parent, mode, failpoints)?;
@@ -48,6 +56,23 @@ fn create_dir_all(path: &Path, mode: u32, failpoints: &Failpoints) -> io::Result
         }
         Err(error) => Err(error),
     }
+}
+
+fn begin_dir(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::mkdirat(rustix::fs::CWD, path, UNFINISHED_DIR)?)
+}
+
+fn finish_dir(path: &Path, mode: u32) -> io::Result<()> {
+    // Empty for a name without a directory before it.
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => found,
+        _ => return Ok(()),
+    };
+    if Mode::from_raw_mode(found.mode()) != UNFINISHED_DIR {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    sync_parent(path)
 }
 
 fn create_file(path: &Path) -> io::Result<File> {
@@ -371,5 +396,28 @@ impl Disk for RealDisk {
             if from.parent() == to.parent() { Ok(()) } else { sync_parent(&from) }
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process may die between the two system calls; a volume that stays closed is of no use to a container's user.
+    #[test]
+    fn a_directory_whose_creation_was_cut_short_gets_its_mode() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        let (volume, parent) = (scratch.path().join("volume"), scratch.path().join("parent"));
+        for path in [&volume, &parent] {
+            begin_dir(path).unwrap();
+        }
+        create_dir_all(&volume, 0o777, &Failpoints::default()).unwrap();
+        create_dir_all(&parent.join("child"), 0o750, &Failpoints::default()).unwrap();
+        assert_eq!((mode(&volume), mode(&parent), mode(&parent.join("child"))), (0o777, 0o750, 0o750));
+        // The mode that its owner gave it since is not changed.
+        fs::set_permissions(&volume, Permissions::from_mode(0o700)).unwrap();
+        create_dir_all(&volume, 0o777, &Failpoints::default()).unwrap();
+        assert_eq!(mode(&volume), 0o700);
     }
 }
