@@ -14,7 +14,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-use super::record::Record;
+use super::record::{Holder, Look, Record};
 use super::sealed::Sealed;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
 use super::unreadable::Unreadable;
@@ -26,6 +26,8 @@ use crate::kernel::{KernelError, Result};
 /// `START_TRIES` times.
 const START_PAUSE: Duration = Duration::from_millis(10);
 const START_TRIES: u32 = 1000;
+/// The same for an init without a shim, which was killed and is gone in a moment unless it is stuck in the kernel.
+const INIT_TRIES: u32 = 200;
 
 pub(super) struct RealContainers {
     dir: PathBuf,
@@ -63,26 +65,54 @@ impl RealContainers {
         turns.entry(id.into()).or_default().clone()
     }
 
-    /// What a record says when nobody is starting it any more. One that says nothing then goes: nothing ever ran.
-    async fn settled(&self, id: &str) -> Result<Option<Found>> {
-        let what = format!("look at container `{id}`");
-        let record = self.record(id)?;
-        for _ in 0..START_TRIES {
-            let looked = record.clone();
-            let look = move || Ok((looked.state()?, looked.evicted()?));
-            match blocking(look).await.map_err(|e| KernelError::io(&what, &e))? {
-                (Some(state), evicted) => return Ok(Some(Found { id: id.to_owned(), state, evicted })),
-                (None, _) => {
-                    let silent = record.clone();
-                    let gone = blocking(move || silent.discard()).await;
-                    if gone.map_err(|e| KernelError::io(&what, &e))? {
-                        return Ok(None);
+    /// What each record says when it is not being started any more. One that says nothing then goes: nothing ever ran.
+    /// One that cannot be read, or takes too long, holds up no other.
+    async fn settled(&self, mut ids: BTreeSet<String>) -> Vec<Found> {
+        let mut found = BTreeMap::new();
+        for tries in 1..=START_TRIES {
+            for id in std::mem::take(&mut ids) {
+                match self.look(&id).await {
+                    Ok(Look::Says { state, evicted }) => drop(found.insert(id, (state, evicted))),
+                    Ok(Look::Gone) => {}
+                    Ok(Look::Held(holder)) if tries < patience(holder) => drop(ids.insert(id)),
+                    Ok(Look::Held(_)) => {
+                        let why = KernelError::other("set it up", "its shim or its init is stuck");
+                        found.extend(self.presumed(id, &why).await);
                     }
+                    Err(why) => found.extend(self.presumed(id, &why).await),
                 }
+            }
+            if ids.is_empty() {
+                break;
             }
             tokio::time::sleep(START_PAUSE).await;
         }
-        Err(KernelError::errno(what, libc::ETIMEDOUT))
+        found.into_iter().map(|(id, (state, evicted))| Found { id, state, evicted }).collect()
+    }
+
+    async fn look(&self, id: &str) -> Result<Look> {
+        let record = self.record(id)?;
+        let looked = blocking(move || record.look()).await;
+        looked.map_err(|e| KernelError::io(format!("look at container `{id}`"), &e))
+    }
+
+    /// Nothing for a directory that is no record.
+    async fn presumed(&self, id: String, why: &KernelError) -> Option<(String, (State, bool))> {
+        let record = self.record(&id).ok()?;
+        tracing::error!(record = %record.dir().display(), error = %why, "record of a container does not tell its state");
+        let why = io::Error::other(why.to_string());
+        let state = blocking(move || Ok(record.is_record().then(|| record.presumed(&why)))).await.ok()??;
+        Some((id, (state, false)))
+    }
+
+    /// The process that has the locks of a record that says nothing.
+    async fn holder(&self, what: &str, record: &Record) -> Result<Option<Holder>> {
+        let record = record.clone();
+        let held = blocking(move || match record.holder() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            held => held,
+        });
+        held.await.map_err(|e| KernelError::io(what, &e))
     }
 
     async fn read_state(&self, what: &str, record: &Record) -> Result<Option<State>> {
@@ -154,15 +184,19 @@ impl Containers for RealContainers {
     async fn list(&self) -> Result<Vec<Found>> {
         let dir = self.dir.clone();
         let ids = blocking(move || ids(&dir)).await.map_err(|e| KernelError::io("list containers", &e))?;
-        let mut found = Vec::new();
-        for id in ids {
-            found.extend(self.settled(&id).await?);
-        }
-        Ok(found)
+        Ok(self.settled(ids).await)
     }
 
     async fn state(&self, id: &str) -> Result<Option<State>> {
-        self.read_state(&format!("look at container `{id}`"), &self.record(id)?).await
+        let (what, record) = (format!("look at container `{id}`"), self.record(id)?);
+        match self.read_state(&what, &record).await? {
+            None => match self.holder(&what, &record).await? {
+                // Not known to run, but something of it does.
+                Some(_) => Ok(Some(record.presumed(&io::ErrorKind::WouldBlock.into()))),
+                None => self.read_state(&what, &record).await,
+            },
+            state => Ok(state),
+        }
     }
 
     async fn wait(&self, id: &str) -> Result<Exit> {
@@ -170,7 +204,18 @@ impl Containers for RealContainers {
         let record = self.record(id)?;
         loop {
             match self.read_state(&what, &record).await? {
-                None => return Err(KernelError::errno(what, libc::ENOENT)),
+                None => match self.holder(&what, &record).await? {
+                    None => match self.read_state(&what, &record).await? {
+                        None => return Err(KernelError::errno(what, libc::ENOENT)),
+                        Some(_) => continue,
+                    },
+                    Some(_) => {
+                        let held = record.clone();
+                        let free = on_own_thread(move || held.until_free());
+                        free.await.map_err(|e| KernelError::io(&what, &e))?;
+                        continue;
+                    }
+                },
                 Some(State::Exited { exit, .. }) => return Ok(exit),
                 Some(State::Running { .. }) => {}
             }
@@ -194,7 +239,15 @@ impl Containers for RealContainers {
         let what = format!("send signal {signal} to container `{id}`");
         let record = self.record(id)?;
         let name = Signal::from_named_raw(signal).ok_or_else(|| KernelError::errno(&what, libc::EINVAL))?;
-        let Some(State::Running { .. }) = self.read_state(&what, &record).await? else { return Ok(()) };
+        match self.read_state(&what, &record).await? {
+            Some(State::Running { .. }) => {}
+            Some(State::Exited { .. }) => return Ok(()),
+            None => match self.holder(&what, &record).await? {
+                // It gets the signal when it runs.
+                Some(_) => return Err(KernelError::errno(what, libc::EBUSY)),
+                None => return Ok(()),
+            },
+        }
         let handle = record.running().and_then(|running| match running {
             Some(running) => running.init.open(),
             None => Ok(None),
@@ -231,15 +284,50 @@ impl Containers for RealContainers {
     }
 }
 
-/// Of every record, in order. No part of an id holds what stands for the stroke between them.
+/// For a wait that may never end: the end of the process does not wait for this thread.
+async fn on_own_thread(call: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new().name("container-wait".into()).spawn(move || drop(tell.send(call())))?;
+    told.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// How often a record is looked at that this process holds.
+fn patience(holder: Holder) -> u32 {
+    match holder {
+        Holder::Shim => START_TRIES,
+        Holder::Init => INIT_TRIES,
+    }
+}
+
+/// Of every directory with the name of a record, in order. What else stands there is left as it is.
 fn ids(dir: &Path) -> io::Result<BTreeSet<String>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(error) => return Err(error),
     };
-    let id = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().replace('_', "/"));
-    entries.map(id).collect()
+    let mut ids = BTreeSet::new();
+    for entry in entries {
+        let entry = entry?;
+        let id = entry.file_name().to_str().and_then(id_of);
+        match id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            Some(id) => drop(ids.insert(id)),
+            None => {
+                tracing::warn!(entry = %entry.path().display(), "no record of a container: left as it is")
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// The id in a record's name: pod, container and attempt. No part of an id holds what stands for the stroke between them.
+fn id_of(name: &str) -> Option<String> {
+    let parts: Vec<&str> = name.split('_').collect();
+    let [pod, container, attempt] = parts[..] else { return None };
+    let named = !pod.is_empty() && !pod.starts_with('.') && !container.is_empty();
+    // Only the way in which it is written by us leads back to this name.
+    let number: u32 = attempt.parse().ok().filter(|number: &u32| number.to_string() == attempt)?;
+    named.then(|| format!("{pod}/{container}/{number}"))
 }
 
 #[cfg(test)]
@@ -290,6 +378,75 @@ mod tests {
         let found = containers.list().await.unwrap();
         let [Found { state: State::Exited { exit, .. }, .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!(exit.code, 137);
+    }
+
+    /// What stands there besides is left as it is, and keeps no record from being listed.
+    #[tokio::test]
+    async fn only_records_are_listed_and_nothing_else_is_changed() {
+        let (dir, containers, record) = containers();
+        let (_idle, process) = Idle::start();
+        record.set_running(&running(&process, &process)).unwrap();
+        let root = dir.path().join("containers");
+        fs::write(root.join("notes.txt"), "kept").unwrap();
+        fs::write(root.join("uid_file_0"), "kept").unwrap();
+        for stray in ["lost+found", "backup_main", "uid_main_0_copy", "uid_main_x", "uid_other_0"] {
+            fs::create_dir(root.join(stray)).unwrap();
+            fs::write(root.join(stray).join("precious"), "kept").unwrap();
+        }
+        fs::create_dir(root.join("uid_empty_0")).unwrap();
+        let found = containers.list().await.unwrap();
+        let ids: Vec<&str> = found.iter().map(|found| found.id.as_str()).collect();
+        assert_eq!(ids, [ID]);
+        for stray in ["lost+found", "backup_main", "uid_main_0_copy", "uid_main_x", "uid_other_0"] {
+            let left: Vec<_> = fs::read_dir(root.join(stray)).unwrap().flatten().collect();
+            assert_eq!(left.len(), 1, "{stray} is as it was: {left:?}");
+        }
+        assert!(root.join("notes.txt").exists() && root.join("uid_file_0").exists());
+        assert!(!root.join("uid_empty_0").exists(), "of a start that came to nothing");
+        assert!(containers.remove("uid/other/0").await.is_err(), "it holds what is not ours");
+    }
+
+    /// An end is taken for certain only if no shim can be at it.
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_holds_up_no_other() {
+        let (_dir, containers, record) = containers();
+        let (_idle, process) = Idle::start();
+        record.set_running(&running(&process, &process)).unwrap();
+        let odd = containers.record("uid/odd/0").unwrap();
+        fs::create_dir_all(odd.dir().join("running.json")).unwrap();
+        let found = containers.list().await.unwrap();
+        let states: Vec<_> = found.iter().map(|found| (found.id.as_str(), &found.state)).collect();
+        let [(ID, State::Running { .. }), ("uid/odd/0", State::Exited { exit, .. })] = states[..] else {
+            panic!("{found:?}")
+        };
+        assert!(exit.error.as_ref().unwrap().contains("running.json"), "{exit:?}");
+        let shim = odd.lock().unwrap();
+        let found = containers.list().await.unwrap();
+        assert!(matches!(found[1].state, State::Running { .. }), "its shim lives: {found:?}");
+        drop(shim);
+    }
+
+    /// An init that is stuck in the kernel keeps its lock; without its shim it will never run the program.
+    #[tokio::test]
+    async fn a_hung_init_does_not_hold_up_the_list() {
+        let (_dir, containers, record) = containers();
+        let (_idle, process) = Idle::start();
+        let hung = containers.record("uid/hung/0").unwrap();
+        fs::create_dir_all(hung.dir()).unwrap();
+        let init = hung.lock_init().unwrap();
+        record.set_running(&running(&process, &process)).unwrap();
+        let listed = tokio::time::timeout(Duration::from_secs(5), containers.list()).await;
+        let found = listed.expect("no wait").unwrap();
+        // Its volumes are in use until it is gone.
+        let states: Vec<_> = found.iter().map(|found| (found.id.as_str(), &found.state)).collect();
+        let [("uid/hung/0", State::Running { .. }), (ID, State::Running { .. })] = states[..] else {
+            panic!("{found:?}")
+        };
+        let mut waiting = std::pin::pin!(containers.wait("uid/hung/0"));
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;
+        assert!(early.is_err(), "it is there yet: {early:?}");
+        drop(init);
+        assert_eq!(waiting.await.unwrap_err().errno, Some(libc::ENOENT));
     }
 
     #[tokio::test]

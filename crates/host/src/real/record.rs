@@ -33,12 +33,18 @@ const SIGKILL: i32 = 9;
 /// Code of a container that has ended in a way that is not known, as upstream's kubelet reports it.
 const UNKNOWN_END: i32 = SIGNALLED + SIGKILL;
 
+/// Of a container whose processes are not known.
+const UNKNOWN_PID: u32 = 0;
+
 const SPEC: &str = "spec.json";
 const LOCK: &str = "lock";
 const INIT_LOCK: &str = "init.lock";
 const RUNNING: &str = "running.json";
 const EVICTED: &str = "evicted";
 const EXIT: &str = "exit.json";
+/// Every file of a record; each may also stand there under its unfinished name.
+const FILES: [&str; 6] = [SPEC, LOCK, INIT_LOCK, RUNNING, EVICTED, EXIT];
+const UNFINISHED: &str = ".new";
 /// Room for it: one block.
 const EXIT_SIZE: usize = 4 << 10;
 
@@ -69,6 +75,27 @@ impl Running {
 enum Durable {
     Yes,
     No,
+}
+
+/// What a look at a record tells.
+#[derive(Debug)]
+pub(super) enum Look {
+    Says {
+        state: State,
+        evicted: bool,
+    },
+    /// Nothing ran, and nothing is left of it.
+    Gone,
+    /// It may yet say something.
+    Held(Holder),
+}
+
+/// Who has the locks of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    Shim,
+    /// Without its shim it never runs the program, but it uses the container's volumes until it is gone.
+    Init,
 }
 
 #[derive(Debug, Clone)]
@@ -123,14 +150,19 @@ impl Record {
         let Some(_) = self.bytes(EXIT)? else { return Ok(None) };
         let file = self.dir.join(EXIT);
         let written = Timestamp::try_from(fs::metadata(&file)?.modified()?);
-        Ok(Some(Exit {
-            code: UNKNOWN_END,
-            signal: None,
-            finished_at: written.unwrap_or(Timestamp::UNIX_EPOCH),
-            error: Some(format!("`{}` cannot be read", file.display())),
-            oom_killed: false,
-            message: None,
-        }))
+        let why = format!("`{}` cannot be read", file.display());
+        Ok(Some(unknown_end(written.unwrap_or(Timestamp::UNIX_EPOCH), why)))
+    }
+
+    /// What counts for a record that does not tell, because it cannot be read or its start takes too long. It may run,
+    /// and its volumes stay, unless no process can be at it.
+    pub fn presumed(&self, why: &io::Error) -> State {
+        let since = fs::metadata(&self.dir).and_then(|found| found.modified()).ok();
+        let since = since.and_then(|since| Timestamp::try_from(since).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+        match self.holder() {
+            Ok(None) => exited(None, unknown_end(since, why.to_string())),
+            _ => State::Running { pid: UNKNOWN_PID, started_at: since },
+        }
     }
 
     pub fn set_exit(&self, exit: &Exit) -> io::Result<()> {
@@ -195,12 +227,22 @@ impl Record {
     /// The lock of a container's one shim; nothing while another has it, or while the init of an earlier one is
     /// setting up.
     pub fn lock(&self) -> io::Result<Option<File>> {
+        self.try_lock().map(Result::ok)
+    }
+
+    /// Who is at it; nothing when no process is.
+    pub fn holder(&self) -> io::Result<Option<Holder>> {
+        self.refuse_foreign()?;
+        self.try_lock().map(Result::err)
+    }
+
+    fn try_lock(&self) -> io::Result<Result<File, Holder>> {
         let path = self.dir.join(LOCK);
         let file = self.lock_file(LOCK)?;
-        for lock in [&file, &self.lock_file(INIT_LOCK)?] {
+        for (lock, holder) in [(&file, Holder::Shim), (&self.lock_file(INIT_LOCK)?, Holder::Init)] {
             match flock(lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Err(holder)),
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -208,30 +250,51 @@ impl Record {
         // not this one.
         let here = match fs::metadata(&path) {
             Ok(here) => here,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Holder::Shim)),
             Err(error) => return Err(error),
         };
         let own = file.metadata()?;
-        Ok(((here.dev(), here.ino()) == (own.dev(), own.ino())).then_some(file))
+        let same = (here.dev(), here.ino()) == (own.dev(), own.ino());
+        Ok(if same { Ok(file) } else { Err(Holder::Shim) })
     }
 
-    /// Removes a record that says nothing, unless a shim is at it. False when it may yet say something.
-    pub fn discard(&self) -> io::Result<bool> {
-        let _lock = match self.lock() {
-            Ok(Some(lock)) => lock,
-            Ok(None) => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+    /// Blocks until neither a shim nor an init is at it.
+    pub fn until_free(&self) -> io::Result<()> {
+        for name in [LOCK, INIT_LOCK] {
+            let file = match OpenOptions::new().read(true).open(self.dir.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            flock(&file, FlockOperation::LockShared)?;
+        }
+        Ok(())
+    }
+
+    /// What it says; one that says nothing goes, unless a process is at it.
+    pub fn look(&self) -> io::Result<Look> {
+        if let Some(state) = self.state()? {
+            return Ok(Look::Says { state, evicted: self.evicted()? });
+        }
+        let _lock = match self.refuse_foreign().and_then(|()| self.try_lock()) {
+            Ok(Ok(lock)) => lock,
+            Ok(Err(holder)) => return Ok(Look::Held(holder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::Gone),
             Err(error) => return Err(error),
         };
         // Its shim may have ended since it was last looked at.
-        if self.state()?.is_some() {
-            return Ok(false);
+        if let Some(state) = self.state()? {
+            return Ok(Look::Says { state, evicted: self.evicted()? });
         }
-        self.remove().map(|()| true)
+        self.remove().map(|()| Look::Gone)
     }
 
-    /// Removes the directory and the plain files in it. Missing is success. The control groups go first: without the
-    /// record nothing leads to them.
+    /// Removes a record that says nothing, unless a process is at it. False when it may yet say something.
+    pub fn discard(&self) -> io::Result<bool> {
+        Ok(matches!(self.look()?, Look::Gone))
+    }
+
+    /// Removes the directory and the files of a record in it. Missing is success. The control groups go first: without
+    /// the record nothing leads to them.
     pub fn remove(&self) -> io::Result<()> {
         let Some(files) = self.files()? else { return Ok(()) };
         cgroups::remove(&self.dir)?;
@@ -241,15 +304,37 @@ impl Record {
         fs::remove_dir(&self.dir)
     }
 
-    /// In the order in which they may go: who dies in between must not leave a container that seems to have run, but
-    /// whose end nobody wrote down, nor one whose end seems to be its own.
+    pub fn is_record(&self) -> bool {
+        self.refuse_foreign().is_ok()
+    }
+
+    /// A directory with anything else in it was made by another program, or used by a person.
+    fn refuse_foreign(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.dir)?.is_dir() {
+            true => self.files().map(drop),
+            false => Err(io::Error::other(format!("`{}` is no directory", self.dir.display()))),
+        }
+    }
+
+    /// In the order in which they may go: a process that dies in between must not leave a container that seems to have
+    /// run and has no end, nor one whose end seems to be its own. A file of another name is an error.
     fn files(&self) -> io::Result<Option<Vec<PathBuf>>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut files = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !FILES.contains(&name.strip_suffix(UNFINISHED).unwrap_or(&name)) {
+                let file = entry.path();
+                let why = format!("`{}` is no part of a container's record: move it away", file.display());
+                return Err(io::Error::other(why));
+            }
+            files.push(entry.path());
+        }
         files.sort_by_key(|file| [RUNNING, EXIT].iter().position(|name| file.ends_with(name)).unwrap_or(2));
         Ok(Some(files))
     }
@@ -272,7 +357,10 @@ impl Record {
             // A power cut can leave an empty file where nothing durable was promised.
             Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes.is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => {
+                let file = self.dir.join(name);
+                Err(io::Error::new(error.kind(), format!("read `{}`: {error}", file.display())))
+            }
         }
     }
 
@@ -289,7 +377,7 @@ impl Record {
     }
 
     fn unfinished(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.new"))
+        self.dir.join(format!("{name}{UNFINISHED}"))
     }
 
     /// Keeps the room that it takes already.
@@ -297,6 +385,10 @@ impl Record {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(FILE_MODE).open(self.unfinished(name))
     }
+}
+
+fn unknown_end(finished_at: Timestamp, why: String) -> Exit {
+    Exit { code: UNKNOWN_END, signal: None, finished_at, error: Some(why), oom_killed: false, message: None }
 }
 
 fn exited(running: Option<&Running>, exit: Exit) -> State {
