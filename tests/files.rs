@@ -82,6 +82,21 @@ fn open_modes(data: &Path) -> Vec<String> {
     paths.iter().filter_map(open).collect()
 }
 
+/// The kubelet's directory hides what is in it, but a person may open it; logs and pods must not be open then.
+fn open_to_others(kubelet: &Path) -> Vec<String> {
+    let mut paths = vec![kubelet.to_owned()];
+    for name in ["pods", "pod-logs"] {
+        let dir = kubelet.join(name);
+        let below = std::fs::read_dir(&dir).expect("of a pod").flatten().map(|entry| entry.path());
+        paths.extend(below.chain([dir]));
+    }
+    let open = |path: &PathBuf| {
+        let mode = std::fs::symlink_metadata(path).ok()?.mode();
+        (mode & 0o007 != 0).then(|| format!("{} has mode {:o}", path.display(), mode & 0o7777))
+    };
+    paths.iter().filter_map(open).collect()
+}
+
 fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set a mode");
 }
@@ -99,7 +114,11 @@ async fn run_pod(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_user_reads_enters_and_connects_to_nothing() {
-    let mut cluster = Cluster::start().await;
+    let scratch = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("scratch directory");
+    // As a package or an administrator makes it.
+    std::fs::create_dir(scratch.path().join("kubelet")).expect("directory");
+    set_mode(&scratch.path().join("kubelet"), 0o755);
+    let mut cluster = Cluster::start_in(scratch).await;
     // The scratch directory would hide everything; the installation has to protect itself.
     set_mode(cluster.scratch.path(), 0o755);
     let control = cluster.scratch.path().join("control");
@@ -111,6 +130,7 @@ async fn another_user_reads_enters_and_connects_to_nothing() {
     let roots = [cluster.data_dir(), cluster.kubelet_dir()];
     assert_eq!(findings(&roots), Vec::<String>::new());
     assert_eq!(open_modes(&cluster.data_dir()), Vec::<String>::new());
+    assert_eq!(open_to_others(&cluster.kubelet_dir()), Vec::<String>::new());
 
     // As an older version left it, or a careless hand.
     cluster.kill().await;
@@ -122,7 +142,11 @@ async fn another_user_reads_enters_and_connects_to_nothing() {
     }
     set_mode(&data.join("pki"), 0o755);
     set_mode(&data.join("pki/ca.key"), 0o644);
+    for name in ["", "pods", "pod-logs"] {
+        set_mode(&cluster.kubelet_dir().join(name), 0o755);
+    }
     cluster.restart().await;
     assert_eq!(findings(&roots), Vec::<String>::new());
     assert_eq!(open_modes(&cluster.data_dir()), Vec::<String>::new());
+    assert_eq!(open_to_others(&cluster.kubelet_dir()), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use bowline_api::{Node, Pod, build};
@@ -15,8 +15,12 @@ use support::objects::{create, delete, until_gone, until_phase};
 use support::{Cluster, machine};
 
 fn up(data: &Path, kubelet: &Path) -> Output {
+    up_as("test-node", data, kubelet)
+}
+
+fn up_as(node: &str, data: &Path, kubelet: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
-    command.args(["up", "--listen", "127.0.0.1:0", "--node-name", "test-node"]);
+    command.args(["up", "--listen", "127.0.0.1:0", "--node-name", node]);
     command.args(["--data-dir".as_ref(), data.as_os_str()]);
     command.args(["--kubelet-dir".as_ref(), kubelet.as_os_str()]);
     command.env("RUST_LOG", "off").output().expect("run bowline")
@@ -73,20 +77,7 @@ fn a_directory_of_another_kubelet_is_refused_and_untouched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_of_another_installation_is_refused_also_after_its_death() {
     let mut cluster = Cluster::start().await;
-    let client = cluster.client().await;
-    let mut pod =
-        build::pod("kept").shell("echo mine > /cache/file; exec sleep 3600").grace_seconds(0).build();
-    let spec = pod.spec.as_mut().expect("spec");
-    spec.volumes = serde_json::from_value(json!([{"name": "cache", "emptyDir": {}}])).expect("volume");
-    spec.containers[0].volume_mounts =
-        serde_json::from_value(json!([{"name": "cache", "mountPath": "/cache"}])).expect("mount");
-    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    create(&pods, &pod).await.expect("create pod");
-    until_phase(&client, "kept", "Running").await.expect("running");
-    let uid = pods.get("kept").await.expect("get").metadata.uid.expect("uid");
-    let cache =
-        cluster.kubelet_dir().join("pods").join(&uid).join("volumes/kubernetes.io~empty-dir/cache/file");
-    support::until_exists(&cache).await;
+    let cache = run_with_cache(&cluster).await;
     let logs = || std::fs::read_dir(cluster.kubelet_dir().join("pod-logs")).expect("logs").count();
 
     let other = cluster.scratch.path().join("other");
@@ -100,12 +91,76 @@ async fn a_directory_of_another_installation_is_refused_also_after_its_death() {
     assert_eq!(std::fs::read_to_string(&cache).expect("kept"), "mine\n");
 
     cluster.restart().await;
+    assert_kept_until_deleted(&cluster, &cache).await;
+}
+
+/// Runs the pod `kept`, which writes a file to its emptyDir, and returns the file.
+async fn run_with_cache(cluster: &Cluster) -> PathBuf {
+    let client = cluster.client().await;
+    let script = "echo mine > /cache/file; exec sleep 3600";
+    let mut pod = build::pod("kept").shell(script).grace_seconds(0).build();
+    let spec = pod.spec.as_mut().expect("spec");
+    spec.volumes = serde_json::from_value(json!([{"name": "cache", "emptyDir": {}}])).expect("volume");
+    spec.containers[0].volume_mounts =
+        serde_json::from_value(json!([{"name": "cache", "mountPath": "/cache"}])).expect("mount");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&pods, &pod).await.expect("create pod");
+    until_phase(&client, "kept", "Running").await.expect("running");
+    let uid = pods.get("kept").await.expect("get").metadata.uid.expect("uid");
+    let volumes = cluster.kubelet_dir().join("pods").join(&uid).join("volumes");
+    let cache = volumes.join("kubernetes.io~empty-dir/cache/file");
+    support::until_exists(&cache).await;
+    cache
+}
+
+/// The pod of [`run_with_cache`] still runs with its data, and goes without a trace when it is deleted.
+async fn assert_kept_until_deleted(cluster: &Cluster, cache: &Path) {
     let client = cluster.client().await;
     until_phase(&client, "kept", "Running").await.expect("undisturbed");
+    assert_eq!(std::fs::read_to_string(cache).expect("kept"), "mine\n");
     let pods: Api<Pod> = Api::namespaced(client, "default");
     delete(&pods, "kept").await.expect("delete");
     until_gone(&pods, "kept").await.expect("gone");
     cluster.assert_nothing_left().await;
+}
+
+/// Pods are bound to a node by its name: under another one, they would all look like orphans.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_node_name_is_refused_and_the_old_one_goes_on() {
+    let mut cluster = Cluster::start().await;
+    let cache = run_with_cache(&cluster).await;
+    cluster.kill().await;
+    let output = up_as("renamed", &cluster.data_dir(), &cluster.kubelet_dir());
+    assert_refused(&output, &["`test-node`", "`renamed`", "--node-name test-node"]);
+    cluster.restart().await;
+    assert_kept_until_deleted(&cluster, &cache).await;
+}
+
+/// Older versions wrote no ids and no records of pods.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_an_older_version_run_on_after_an_upgrade() {
+    let mut cluster = Cluster::start().await;
+    let cache = run_with_cache(&cluster).await;
+    cluster.kill().await;
+    let (data, kubelet) = (cluster.data_dir(), cluster.kubelet_dir());
+    for id in [
+        data.join("installation"),
+        data.join("pool/installation"),
+        kubelet.join(".bowline-installation"),
+        kubelet.join(".bowline-lock"),
+    ] {
+        std::fs::remove_file(&id).unwrap_or_else(|error| panic!("{}: {error}", id.display()));
+    }
+    std::fs::remove_dir_all(kubelet.join("bowline-pods")).expect("records");
+    let foreign = kubelet.join("pods/11111111-2222-3333-4444-555555555555");
+    std::fs::create_dir(&foreign).expect("pod of another kubelet");
+    // The second refusal shows that the first one has not changed what the next start makes of it.
+    for _ in 0..2 {
+        assert_refused(&up(&data, &kubelet), &["`pods/11111111-", "findmnt -R", "--kubelet-dir DIR"]);
+    }
+    std::fs::remove_dir(&foreign).expect("untouched");
+    cluster.restart().await;
+    assert_kept_until_deleted(&cluster, &cache).await;
 }
 
 /// C6: a taint is a person's word about new pods, not about the start.

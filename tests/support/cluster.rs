@@ -1,5 +1,6 @@
 //! The process under test: start, kill, start again on the same data.
 
+use std::collections::BTreeSet;
 use std::fs::DirEntry;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub struct Cluster {
     output: Lines<BufReader<ChildStdout>>,
     /// What was written by a process that ended before it was ready.
     pub crashed_at_start: Option<String>,
+    /// UIDs of pods whose containers must leave no control group behind.
+    pub pods: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -42,7 +45,14 @@ impl Cluster {
     pub async fn start_in(scratch: tempfile::TempDir) -> Self {
         let [port] = free_ports();
         let started = launch(scratch.path(), port, &[]).await.expect("bowline up is ready");
-        Self { scratch, port, child: started.0, output: started.1, crashed_at_start: None }
+        Self {
+            scratch,
+            port,
+            child: started.0,
+            output: started.1,
+            crashed_at_start: None,
+            pods: BTreeSet::new(),
+        }
     }
 
     /// Starts with extra environment, and once more without it if that kills it before it is ready.
@@ -59,7 +69,7 @@ impl Cluster {
                 (second, Some(first))
             }
         };
-        Self { scratch, port, child: started.0, output: started.1, crashed_at_start }
+        Self { scratch, port, child: started.0, output: started.1, crashed_at_start, pods: BTreeSet::new() }
     }
 
     /// Whether the process has ended by itself; one that is dying closes its sockets a little earlier.
@@ -108,11 +118,18 @@ impl Cluster {
 
     /// Starts again on the same data and port.
     pub async fn restart(&mut self) {
+        assert!(self.restart_with(&[]).await, "start on the same data: {}", self.log());
+    }
+
+    /// The same with extra environment; false if the process ended before it was ready.
+    pub async fn restart_with(&mut self, environment: &[(&str, &str)]) -> bool {
         self.kill().await;
-        let (child, output) =
-            launch(self.scratch.path(), self.port, &[]).await.expect("start on the same data");
-        self.child = child;
-        self.output = output;
+        let started = launch(self.scratch.path(), self.port, environment).await;
+        let is_ready = started.is_some();
+        if let Some((child, output)) = started {
+            (self.child, self.output) = (child, output);
+        }
+        is_ready
     }
 
     /// What the running process, or the last one, has written to standard error.
@@ -171,8 +188,7 @@ impl Cluster {
 
     /// Nothing of any pod is on the machine, at the latest after a while: the kubelet goes on when the last object has gone.
     pub async fn assert_nothing_left(&self) {
-        let left = nothing_of_pods(self.kubelet_dir()).await;
-        assert_eq!(left, Ok(()), "directories of pods left behind");
+        assert_eq!(self.nothing_of_pods().await, Ok(()), "left behind");
         let scratch = self.scratch.path();
         let busy = || !machine::mounts_below(scratch).is_empty() || !machine::loops_below(scratch).is_empty();
         let unmounted = async {
@@ -186,10 +202,43 @@ impl Cluster {
 
     /// Waits until nothing of any pod is on disk; the end of the process is an error.
     pub async fn until_pods_left_nothing(&mut self) -> Result<(), String> {
-        let kubelet_dir = self.kubelet_dir();
+        let left = self.traces();
         tokio::select! {
-            left = nothing_of_pods(kubelet_dir) => left,
+            left = until_none(left) => left,
             _ = self.child.wait() => Err("the process ended while it removed what pods had left".into()),
+        }
+    }
+
+    async fn nothing_of_pods(&self) -> Result<(), String> {
+        until_none(self.traces()).await
+    }
+
+    /// Everything that pods, their volumes and their containers leave on a machine while they are there.
+    fn traces(&self) -> impl Fn() -> Vec<String> + use<> {
+        let (kubelet, records) = (self.kubelet_dir(), self.data_dir().join("containers"));
+        let pods = self.pods.clone();
+        move || {
+            let mut left = Vec::new();
+            for kind in ["pods", "pod-logs", "bowline-pods"] {
+                left.extend(entries(&kubelet.join(kind)));
+            }
+            left.extend(entries(&records));
+            let plugin = kubelet.join("plugins/kubernetes.io/csi");
+            for driver in entries(&plugin) {
+                let devices = driver.ends_with("volumeDevices");
+                for entry in entries(&driver) {
+                    // These two stay, empty.
+                    match devices && (entry.ends_with("publish") || entry.ends_with("staging")) {
+                        true => left.extend(entries(&entry)),
+                        false => left.push(entry),
+                    }
+                }
+            }
+            let shims = machine::processes_below(&records).into_iter();
+            let left = left.into_iter().map(|path| path.display().to_string());
+            left.chain(shims.map(|(pid, command)| format!("process {pid}: {command}")))
+                .chain(machine::control_groups_of(&pods))
+                .collect()
         }
     }
 
@@ -216,19 +265,18 @@ impl Drop for Cluster {
     }
 }
 
-/// Waits until pods have neither directories nor logs; the error names those that stay.
-async fn nothing_of_pods(kubelet_dir: PathBuf) -> Result<(), String> {
-    let left = || {
-        let entries = ["pods", "pod-logs"].map(|kind| std::fs::read_dir(kubelet_dir.join(kind)));
-        let entries = entries.into_iter().flatten().flatten().flatten();
-        entries.map(|entry| entry.path().display().to_string()).collect::<Vec<_>>()
-    };
-    let empty = async {
+/// Waits until nothing is left; the error names what stays.
+async fn until_none(left: impl Fn() -> Vec<String>) -> Result<(), String> {
+    let none = async {
         while !left().is_empty() {
             tokio::time::sleep(LOOK).await;
         }
     };
-    tokio::time::timeout(PATIENCE, empty).await.map_err(|_| left().join(", "))
+    tokio::time::timeout(PATIENCE, none).await.map_err(|_| left().join(", "))
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// Where the process writes its log, from its start.

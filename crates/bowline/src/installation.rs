@@ -15,6 +15,8 @@ const ID: &str = "installation";
 const LOCK: &str = "lock";
 /// Stands below the id once the directory holds objects.
 const HOLDS_STORE: &str = "store";
+/// Stands below the id as long as the kubelet directory of an older version may have to be taken over.
+const OLDER: &str = "older";
 /// What older versions made here; they wrote no id.
 const KNOWN: [&str; 5] = ["store", "pki", "kubeconfig", "pool", "containers"];
 /// Files whose content lets others into the cluster. The pool has modes of its own, which pods rely on.
@@ -24,9 +26,16 @@ const SECRET: [&str; 3] = ["store", "pki", "kubeconfig"];
 #[derive(Debug)]
 pub struct Installation {
     dir: PathBuf,
+    marks: Marks,
+    _lock: ProcessLock,
+}
+
+/// What the file with the id says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Marks {
     id: String,
     holds_store: bool,
-    _lock: ProcessLock,
+    older: bool,
 }
 
 impl Installation {
@@ -49,15 +58,16 @@ impl Installation {
             let path = dir.join(name);
             real::tighten(&path).with_context(|| format!("make `{}` private", path.display()))?;
         }
-        let (id, holds_store) = match read(&dir.join(ID))? {
+        let marks = match read(&dir.join(ID))? {
             Some(found) => found,
             None => {
-                let id = random.uuid();
-                write(&dir, &id, false)?;
-                (id, false)
+                let older = KNOWN.iter().any(|name| dir.join(name).exists());
+                let marks = Marks { id: random.uuid(), holds_store: false, older };
+                write(&dir, &marks)?;
+                marks
             }
         };
-        Ok(Self { dir, id, holds_store, _lock: lock })
+        Ok(Self { dir, marks, _lock: lock })
     }
 
     /// Whether a directory is the data directory of an installation.
@@ -67,19 +77,35 @@ impl Installation {
 
     /// A UUID that is this directory's for ever.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.marks.id
+    }
+
+    /// Whether an older version, which wrote no id, made this directory, and its kubelet directory is not taken yet.
+    pub fn older(&self) -> bool {
+        self.marks.older
+    }
+
+    /// From now on the kubelet directory carries the id. Blocks.
+    pub fn note_kubelet_dir(&mut self) -> Result<()> {
+        let taken = Marks { older: false, ..self.marks.clone() };
+        self.set(taken)
     }
 
     /// Whether objects were kept here before.
     pub fn holds_store(&self) -> bool {
-        self.holds_store
+        self.marks.holds_store
     }
 
     /// From now on a start without the store is an error. Blocks.
     pub fn note_store(&mut self) -> Result<()> {
-        if !self.holds_store {
-            write(&self.dir, &self.id, true)?;
-            self.holds_store = true;
+        let held = Marks { holds_store: true, ..self.marks.clone() };
+        self.set(held)
+    }
+
+    fn set(&mut self, marks: Marks) -> Result<()> {
+        if self.marks != marks {
+            write(&self.dir, &marks)?;
+            self.marks = marks;
         }
         Ok(())
     }
@@ -122,7 +148,7 @@ fn refuse_foreign(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Option<(String, bool)>> {
+fn read(path: &Path) -> Result<Option<Marks>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.with_context(|| format!("read `{}`", path.display()))?,
@@ -136,12 +162,20 @@ fn read(path: &Path) -> Result<Option<(String, bool)>> {
             path.display()
         );
     }
-    Ok(Some((id.to_owned(), lines.any(|line| line == HOLDS_STORE))))
+    let marks: Vec<&str> = lines.collect();
+    let has = |mark| marks.contains(&mark);
+    Ok(Some(Marks { id: id.to_owned(), holds_store: has(HOLDS_STORE), older: has(OLDER) }))
 }
 
-fn write(dir: &Path, id: &str, holds_store: bool) -> Result<()> {
+fn write(dir: &Path, marks: &Marks) -> Result<()> {
     let path = dir.join(ID);
-    let text = if holds_store { format!("{id}\n{HOLDS_STORE}\n") } else { format!("{id}\n") };
+    let mut text = format!("{}\n", marks.id);
+    for (set, mark) in [(marks.holds_store, HOLDS_STORE), (marks.older, OLDER)] {
+        if set {
+            text.push_str(mark);
+            text.push('\n');
+        }
+    }
     real::write_private(&path, text.as_bytes()).with_context(|| format!("write `{}`", path.display()))
 }
 
@@ -214,6 +248,24 @@ mod tests {
         for (name, expected) in [("", 0o700), ("store", 0o700), ("store/objects/0.jnl", 0o600)] {
             assert_eq!(mode(&dir.join(name)), expected, "{name}");
         }
+    }
+
+    /// A start may be refused, or die, before the kubelet directory is taken over.
+    #[test]
+    fn a_directory_of_an_older_version_is_known_until_its_kubelet_directory_is_taken() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (fresh, old) = (scratch.path().join("fresh"), scratch.path().join("old"));
+        assert!(!open(&fresh).unwrap().older());
+        assert!(!open(&fresh).unwrap().older());
+        std::fs::create_dir_all(old.join("containers")).unwrap();
+        assert!(open(&old).unwrap().older());
+        let mut again = open(&old).unwrap();
+        again.note_store().unwrap();
+        assert!(again.older());
+        again.note_kubelet_dir().unwrap();
+        drop(again);
+        let after = open(&old).unwrap();
+        assert_eq!((after.older(), after.holds_store()), (false, true));
     }
 
     #[test]

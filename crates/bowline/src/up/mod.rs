@@ -4,6 +4,7 @@ mod bootstrap;
 mod config;
 mod drivers;
 mod link;
+mod older;
 mod orphans;
 mod preflight;
 mod running;

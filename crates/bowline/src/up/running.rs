@@ -1,11 +1,13 @@
 //! Everything in one process: started in order, stopped in reverse.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bowline_apiserver::kinds::plugins::Plugins;
+use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
@@ -15,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
 use super::link::Link;
-use super::{Config, bootstrap, orphans, preflight};
+use super::{Config, bootstrap, older, orphans, preflight};
 use crate::apiserver::{self, Serving};
 use crate::installation::Installation;
 
@@ -54,23 +56,22 @@ impl Running {
         preflight::check(&host)?;
         let mut installation = Installation::open(&config.data_dir, host.random.as_ref())?;
         let listener = preflight::bind(config.listen, "--listen").await?;
-        let kubelet_dir = Owned::take(&host, &config.kubelet_dir, installation.id()).await?;
-        // The kernel names mounts by their real path: behind a link, none of ours would be found again.
-        for dir in [&mut config.data_dir, &mut config.kubelet_dir] {
-            let real = host.disk.canonical(dir).await;
-            *dir = real.with_context(|| format!("resolve `{}`", dir.display()))?;
-        }
+        config.data_dir = canonical(&host, &config.data_dir).await?;
 
         let address = listener.local_addr().context("read the API server's address")?;
         let store = config.keeping.open(Some(&config.store()), &mut installation, &host).await?;
         let settings = apiserver::access::defaults(&config.data_dir, address)?;
         let server = apiserver::server(store, &host, settings, &Plugins::default()).await?;
+        let client = client::in_process(server.clone());
+        let kubelet_dir = older::take_kubelet_dir(&config, &host, &client, &mut installation).await?;
+        config.kubelet_dir = canonical(&host, &config.kubelet_dir).await?;
+
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
         server.set_allow_privileged(config.allow_privileged);
         let server_stop = CancellationToken::new();
         let serving = Serving::start(
-            server.clone(),
+            server,
             listener,
             &config.data_dir,
             None,
@@ -79,7 +80,6 @@ impl Running {
         )
         .await?;
 
-        let client = client::in_process(server);
         bootstrap::bootstrap(&client).await?;
         let orphans = orphans::find(&config, &host, &client).await.unwrap_or_else(|error| {
             tracing::warn!(error = format!("{error:#}"), "orphan volumes are not looked for");
@@ -158,6 +158,11 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// The kernel names mounts by their real path: behind a link, none of ours would be found again.
+async fn canonical(host: &Host, dir: &Path) -> Result<PathBuf> {
+    host.disk.canonical(dir).await.with_context(|| format!("resolve `{}`", dir.display()))
 }
 
 /// An error and its causes, on one line.

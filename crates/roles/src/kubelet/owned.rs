@@ -28,8 +28,9 @@ const HARMLESS: [&str; 5] = ["plugins", "plugins_registry", "lost+found", LOCK, 
 /// Below `plugins`, only a kubelet makes this.
 const STAGED: &str = "plugins/kubernetes.io";
 const PODS: &str = "pods";
+const LOGS: &str = "pod-logs";
 /// What an older version of Bowline made besides; records of pods are there if a process died while taking it.
-const OLDER: [&str; 3] = [PODS, "pod-logs", records::DIRECTORY];
+const OLDER: [&str; 3] = [PODS, LOGS, records::DIRECTORY];
 
 /// Who takes a directory.
 #[derive(Debug, Clone, Copy)]
@@ -94,8 +95,22 @@ impl Owned {
             let written = host.disk.write_atomic(&dir.join(INSTALLATION), text.as_bytes(), FILE_MODE).await;
             written.map_err(failed("write the installation's id into"))?;
         }
+        tighten(host, dir).await.map_err(failed("keep other users out of"))?;
         Ok(Self { _lock: lock })
     }
+}
+
+/// A directory that was there, or that an older version made, may be open to other users of the machine.
+async fn tighten(host: &Host, dir: &Path) -> io::Result<()> {
+    // It may be reached through a link; nothing in it may be one.
+    let dir = host.disk.canonical(dir).await?;
+    host.disk.restrict(&dir, DIRECTORY_MODE).await?;
+    for name in [PODS, LOGS] {
+        if host.disk.kind(&dir.join(name)).await?.is_some() {
+            host.disk.restrict(&dir.join(name), DIRECTORY_MODE).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Whose the directory is. Only reads.

@@ -10,7 +10,7 @@ use super::act::Manager;
 use super::payload::{self, Entries, Files};
 use super::plan::{self, ObjectKind, Plan, Source};
 use super::world::{Observed, Presence, State, Want};
-use crate::indexes::PODS_BY_UID;
+use crate::indexes::{PodOnNode, pod_on_node};
 
 /// The queue's name of a volume.
 pub fn key(uid: &str, name: &str) -> String {
@@ -67,12 +67,17 @@ impl Manager {
     }
 
     fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
-        let here = |pod: &&Arc<Pod>| pod::node_name(pod) == self.node_name;
-        self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned()
+        match pod_on_node(&self.pods, uid, &self.node_name) {
+            PodOnNode::Here(pod) => Some(pod),
+            PodOnNode::Elsewhere | PodOnNode::Gone => None,
+        }
     }
 
-    /// As long as a container may run, nothing is taken from it.
+    /// As long as a container may run, nothing is taken from it, nor from a pod that lives under another node's name.
     fn want(&self, uid: &str, pod: Option<&Pod>) -> Want {
+        if pod.is_none() && matches!(pod_on_node(&self.pods, uid, &self.node_name), PodOnNode::Elsewhere) {
+            return Want::AsItIs;
+        }
         let lives = pod.is_some_and(|pod| !pod.deleting() && !pod::terminated(pod));
         match (lives, self.tenants.inside(uid)) {
             (true, true) if self.tenants.evicting() => Want::AsItIs,

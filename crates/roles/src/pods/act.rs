@@ -21,7 +21,8 @@ use crate::kubelet::{Alarms, PATIENCE, PodRecords, Reported, Tenants, later};
 use crate::localvolumes::Local;
 use crate::volumemanager::Mounts;
 
-const LOG_DIR_MODE: u32 = 0o755;
+/// What a container prints is its user's business.
+const LOG_DIR_MODE: u32 = 0o750;
 /// What the status shows for a container of which nothing is known any more.
 const LOST_CODE: i32 = 137;
 /// Pause before a container is waited for again that could not be.

@@ -7,13 +7,16 @@ use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
 use super::act::Pods;
 use super::spec::{self, Objects};
 use super::world::{Observed, PodVolumes};
-use crate::indexes::PODS_BY_UID;
+use crate::indexes::{PodOnNode, pod_on_node};
 
 impl Pods {
-    /// `None` when the pod is neither in the API nor known here.
+    /// `None` when the pod is neither in the API nor known here, or lives on another node.
     pub(super) fn seen(&self, uid: &str) -> Option<Observed> {
-        let here = |pod: &&std::sync::Arc<Pod>| pod::node_name(pod) == self.config.node_name;
-        let pod = self.pods.indexed(PODS_BY_UID, uid).iter().find(here).cloned();
+        let pod = match pod_on_node(&self.pods, uid, &self.config.node_name) {
+            PodOnNode::Here(pod) => Some(pod),
+            PodOnNode::Gone => None,
+            PodOnNode::Elsewhere => return None,
+        };
         if pod.is_none() && self.runtime.get(uid).is_none() {
             return None;
         }

@@ -8,6 +8,7 @@ mod leftovers;
 mod local;
 mod objects;
 mod owned;
+mod renamed;
 mod restart;
 mod spec;
 mod teardown;
