@@ -106,8 +106,11 @@ async fn tighten(host: &Host, dir: &Path) -> io::Result<()> {
     let dir = host.disk.canonical(dir).await?;
     host.disk.restrict(&dir, DIRECTORY_MODE).await?;
     for name in [PODS, LOGS] {
-        if host.disk.kind(&dir.join(name)).await?.is_some() {
-            host.disk.restrict(&dir.join(name), DIRECTORY_MODE).await?;
+        let dir = dir.join(name);
+        if host.disk.kind(&dir).await?.is_some() {
+            // A process may have died while it made this one, before it had its mode.
+            host.disk.create_dir_all(&dir, DIRECTORY_MODE).await?;
+            host.disk.restrict(&dir, DIRECTORY_MODE).await?;
         }
     }
     Ok(())
