@@ -1,21 +1,21 @@
 //! Loop devices. The kernel's own record in sysfs is the truth; what is remembered here is only where to look
 //! first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::{devices, mountinfo, mounts, raw};
-use crate::kernel::{KernelError, LoopDevice, Mount, Result};
+use crate::kernel::{KernelError, LoopDevice, Result};
 
 const CONTROL: &str = "/dev/loop-control";
 const BLOCK_DEVICES: &str = "/sys/block";
@@ -29,6 +29,16 @@ const ATTACH_TRIES: u32 = 64;
 const DETACH_TRIES: u32 = 100;
 const DETACH_PAUSE: Duration = Duration::from_millis(5);
 
+/// Device and inode of a file, as a loop device tells them of the file below.
+type Identity = (u64, u64);
+
+/// A device kept open, and the image it is kept open for. Numbers of devices are reused, so a hold counts only for
+/// that image.
+struct Hold {
+    file: Arc<File>,
+    image: Identity,
+}
+
 /// Loop devices of this machine; attaching is one at a time, so that one image never gets two devices.
 #[derive(Default)]
 pub(super) struct Loops {
@@ -36,8 +46,9 @@ pub(super) struct Loops {
     /// Where images were found last.
     hints: Mutex<BTreeMap<PathBuf, PathBuf>>,
     /// Devices kept open: as long as there is one more user, the kernel postpones a request to clear a device
-    /// (`LOOP_CLR_FD`) until the last one has closed it, so no number becomes another image's meanwhile.
-    held: Mutex<BTreeMap<PathBuf, File>>,
+    /// (`LOOP_CLR_FD`) until the last one has closed it, so no number becomes another image's meanwhile. No system
+    /// call is made under this lock: a device that hangs must not keep others from being looked up.
+    held: Mutex<BTreeMap<PathBuf, Hold>>,
 }
 
 impl Loops {
@@ -46,37 +57,59 @@ impl Loops {
         let io = |e: io::Error| KernelError::io(what(), &e);
         let image = fs::canonicalize(image).map_err(io)?;
         let _one_at_a_time = self.attaching.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = self.find(&image)? {
-            refuse_read_only(&device, read_only)?;
-            self.keep(&image, &device)?;
-            return Ok(device);
-        }
-        let backing = OpenOptions::new().read(true).write(!read_only).open(&image).map_err(io)?;
-        let control = open_control()?;
-        // One look: nothing binds the file of a device that has no image.
-        let table = mountinfo::read()?;
+        let backing = || OpenOptions::new().read(true).write(!read_only).open(&image).map_err(io);
+        let mut busy = BTreeSet::new();
         for _ in 0..ATTACH_TRIES {
-            let number = free_number(&control, &table).map_err(|e| KernelError::errno(what(), e as i32))?;
-            let path = device_node(number).map_err(io)?;
-            // Settings of an earlier image stay with a device until it is made anew; so is the next one free.
-            if devices::is_stuck(&path) && raw::loop_remove(&control, number).is_ok() {
-                continue;
-            }
-            // Opened for reading only, the kernel would make the device read-only.
-            let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
-            match configure(&device, &backing, read_only) {
-                Ok(()) => {
-                    self.hint(&image, &path);
-                    // Opened again for reading only, before it is closed for writing: a device that is open for
-                    // writing cannot be mounted everywhere.
-                    self.keep(&image, &path)?;
-                    return Ok(path);
+            if let Some(device) = self.find(&image)? {
+                refuse_read_only(&device, read_only)?;
+                match self.keep(&image, file_identity(&image), &device)? {
+                    true => return Ok(device),
+                    // Cleared between the two looks.
+                    false => continue,
                 }
-                Err(Errno::EBUSY) => {}
-                Err(errno) => return Err(KernelError::errno(what(), errno as i32)),
+            }
+            if let Some(device) = self.configure_free(&image, &backing()?, read_only, &mut busy)? {
+                return Ok(device);
             }
         }
         Err(KernelError::errno(what(), Errno::EBUSY as i32))
+    }
+
+    /// Gives the image to a free device; nothing if another process took that one, and it is to be tried again.
+    fn configure_free(
+        &self,
+        image: &Path,
+        backing: &File,
+        read_only: bool,
+        busy: &mut BTreeSet<u32>,
+    ) -> Result<Option<PathBuf>> {
+        let what = || format!("attach `{}` to a loop device", image.display());
+        let io = |e: io::Error| KernelError::io(what(), &e);
+        let failed = |errno: Errno| KernelError::errno(what(), errno as i32);
+        let control = open_control()?;
+        let number = free_number(&control, busy)?.map_err(failed)?;
+        let path = device_node(number).map_err(io)?;
+        // Settings of an earlier image stay with a device until it is removed and added again.
+        if devices::is_stuck(&path) && raw::loop_remove(&control, number).is_ok() {
+            return Ok(None);
+        }
+        // Opened for reading only, the kernel would make the device read-only.
+        let device = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(io)?;
+        match configure(&device, backing, read_only) {
+            Ok(()) => {
+                self.hint(image, &path);
+                let identity = backing.metadata().map_err(io)?;
+                let identity = Some((identity.dev(), identity.ino()));
+                // Opened again for reading only, before it is closed for writing: a device that is open for
+                // writing cannot be mounted everywhere.
+                Ok(self.keep(image, identity, &path)?.then_some(path))
+            }
+            Err(Errno::EBUSY) => {
+                busy.insert(number);
+                Ok(None)
+            }
+            Err(errno) => Err(failed(errno)),
+        }
     }
 
     /// The device that has this image as its backing file.
@@ -106,9 +139,8 @@ impl Loops {
 
     /// Whether the file below a device is this very file.
     fn is_backed_by(&self, device: &Path, image: &Path) -> bool {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match held.get(device) {
-            Some(held) => bound(raw::loop_identity(held)),
+        let found = match self.hold_of(device) {
+            Some(hold) => bound(raw::loop_identity(&hold.file)),
             None => identity(device),
         };
         is_same(found, image)
@@ -117,36 +149,37 @@ impl Loops {
     /// The device that has this image, kept open.
     pub fn hold(&self, image: &Path) -> Result<Option<PathBuf>> {
         let Some(device) = self.find(image)? else { return Ok(None) };
-        match self.keep(image, &device)? {
+        // The image may be deleted; then its device has no other identity to be compared with.
+        match self.keep(image, file_identity(image), &device)? {
             true => Ok(Some(device)),
             // Cleared between the two looks.
             false => Ok(None),
         }
     }
 
-    /// Keeps a device open as long as it has this image, and withdraws a request to clear it. Says whether it has it.
-    fn keep(&self, image: &Path, device: &Path) -> Result<bool> {
-        let what = || format!("use `{}`", device.display());
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match held.remove(device) {
-            Some(file) => file,
-            None => File::open(device).map_err(|e| KernelError::io(what(), &e))?,
+    /// Keeps a device open as long as it has this image, and withdraws a request to clear it. Says whether it has it;
+    /// a device that has another image stays as it is, and so does the hold of that image.
+    fn keep(&self, image: &Path, expected: Option<Identity>, device: &Path) -> Result<bool> {
+        let failed = |errno: Errno| KernelError::errno(format!("use `{}`", device.display()), errno as i32);
+        let file = match self.hold_of(device) {
+            Some(hold) => hold.file,
+            None => Arc::new(open(device).map_err(errno_of).map_err(failed)?),
         };
-        // The image may be deleted; then its device has no other identity to be compared with.
-        let expected = file_identity(image);
-        let found = raw::loop_identity(&file).ok();
-        if found.is_none() || (expected.is_some() && found != expected) {
+        let found = bound(raw::loop_identity(&file)).map_err(failed)?;
+        let Some(found) = found.filter(|found| expected.is_none_or(|expected| expected == *found)) else {
             return Ok(false);
-        }
+        };
+        // Before anything that can fail: closing a device that is to be cleared is what clears it.
+        let hold = Hold { file: file.clone(), image: found };
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(device.to_owned(), hold);
         if attribute(device, "loop/autoclear").as_deref() == Some(b"1") {
             tracing::warn!(
                 device = %device.display(),
                 image = %image.display(),
                 "withdrew a request to clear a loop device that is in use"
             );
-            raw::loop_keep(&file).map_err(|errno| KernelError::errno(what(), errno as i32))?;
+            raw::loop_keep(&file).map_err(failed)?;
         }
-        held.insert(device.to_owned(), file);
         Ok(true)
     }
 
@@ -159,7 +192,7 @@ impl Loops {
         let look = || identity(device).map_err(|errno| detach_failed(device, errno));
         let is_other = from.is_some_and(|image| !has_image(device, image));
         let Some(image) = look()?.filter(|_| !is_other) else {
-            self.let_go(device);
+            self.drop_outdated_hold(device);
             return Ok(());
         };
         let mut accepted = false;
@@ -168,7 +201,7 @@ impl Loops {
                 match clear(device, image) {
                     Ok(()) => {
                         accepted = true;
-                        self.let_go(device);
+                        self.let_go(device, image);
                     }
                     Err(Errno::ENXIO | Errno::ENOENT) => return Ok(()),
                     Err(Errno::EBUSY) if !mounts::is_mounted(device)? => {}
@@ -183,10 +216,26 @@ impl Loops {
         Err(detach_failed(device, Errno::EBUSY))
     }
 
-    /// Closes a device that is kept open; if it was to be cleared and this was its last user, it is cleared now.
-    fn let_go(&self, device: &Path) {
-        let file = self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(device);
-        drop(file);
+    /// Closes a device that is kept open for this image; if it was to be cleared and this was its last user, it is
+    /// cleared now.
+    fn let_go(&self, device: &Path, image: Identity) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let hold = held.get(device).is_some_and(|hold| hold.image == image).then(|| held.remove(device));
+        drop(held);
+        drop(hold);
+    }
+
+    /// Closes a device whose image is no longer the one that it is kept open for.
+    fn drop_outdated_hold(&self, device: &Path) {
+        let Some(hold) = self.hold_of(device) else { return };
+        if bound(raw::loop_identity(&hold.file)).is_ok_and(|found| found != Some(hold.image)) {
+            self.let_go(device, hold.image);
+        }
+    }
+
+    fn hold_of(&self, device: &Path) -> Option<Hold> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.get(device).map(|hold| Hold { file: hold.file.clone(), image: hold.image })
     }
 
     fn hint(&self, image: &Path, device: &Path) {
@@ -194,18 +243,37 @@ impl Loops {
     }
 }
 
-/// The first free number; a new one if the file of that device is bound somewhere.
-fn free_number(control: &File, table: &[Mount]) -> std::result::Result<u32, Errno> {
-    let number = raw::loop_free(control)?;
-    let device = device_path(number);
-    match table.iter().find(|mount| mount.shows_device(&device)) {
-        None => Ok(number),
-        Some(mount) => {
-            let (device, target) = (device.display(), mount.target.display());
-            tracing::warn!(%device, %target, "a free loop device is not used as long as its file is bound there");
-            raw::loop_add(control)
-        }
+/// A free device whose file is bound nowhere; a new one if there is none.
+fn free_number(control: &File, busy: &BTreeSet<u32>) -> Result<std::result::Result<u32, Errno>> {
+    // Looked at each time: what binds the file of a device in between had it while it had an image.
+    let table = mountinfo::read()?;
+    let bound = |number: u32| table.iter().find(|mount| mount.shows_device(&device_path(number)));
+    let first = match raw::loop_free(control) {
+        Ok(number) => number,
+        Err(errno) => return Ok(Err(errno)),
+    };
+    let Some(mount) = bound(first) else { return Ok(Ok(first)) };
+    let (device, target) = (device_path(first), mount.target.display());
+    tracing::warn!(device = %device.display(), %target, "a free loop device is not used as long as its file is bound there");
+    match next_free(&numbers(), busy, |number| bound(number).is_none() && is_free(number)) {
+        Some(number) => Ok(Ok(number)),
+        None => Ok(raw::loop_add(control)),
     }
+}
+
+/// The lowest number that may be used and was not found busy.
+fn next_free(all: &[u32], busy: &BTreeSet<u32>, usable: impl Fn(u32) -> bool) -> Option<u32> {
+    all.iter().copied().filter(|number| !busy.contains(number) && usable(*number)).min()
+}
+
+/// Numbers of all loop devices that the kernel has.
+fn numbers() -> Vec<u32> {
+    let names = fs::read_dir(BLOCK_DEVICES).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.strip_prefix("loop")?.parse().ok()).collect()
+}
+
+fn is_free(number: u32) -> bool {
+    backing_file(&device_path(number)).is_none()
 }
 
 /// Direct I/O keeps the data from being cached twice; not every filesystem below can do it.
@@ -291,7 +359,7 @@ fn has_image(device: &Path, image: &Path) -> bool {
 
 /// A device with the image's path whose file cannot be asked for counts as the image's: it would otherwise get a second
 /// device, and its filesystem be mounted twice.
-fn is_same(found: std::result::Result<Option<(u64, u64)>, Errno>, image: &Path) -> bool {
+fn is_same(found: std::result::Result<Option<Identity>, Errno>, image: &Path) -> bool {
     match found {
         Ok(found) => found.is_some() && found == file_identity(image),
         Err(_) => true,
@@ -299,17 +367,20 @@ fn is_same(found: std::result::Result<Option<(u64, u64)>, Errno>, image: &Path) 
 }
 
 /// Device and inode of a file, as loop devices tell them of the file below.
-fn file_identity(image: &Path) -> Option<(u64, u64)> {
+fn file_identity(image: &Path) -> Option<Identity> {
     fs::metadata(image).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Device and inode of the file below a loop device; nothing for one that is free or not there.
-fn identity(device: &Path) -> std::result::Result<Option<(u64, u64)>, Errno> {
-    let open = open(device).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()));
-    bound(open.and_then(|file| raw::loop_identity(&file)))
+fn identity(device: &Path) -> std::result::Result<Option<Identity>, Errno> {
+    bound(open(device).map_err(errno_of).and_then(|file| raw::loop_identity(&file)))
 }
 
-fn bound(found: std::result::Result<(u64, u64), Errno>) -> std::result::Result<Option<(u64, u64)>, Errno> {
+fn errno_of(error: io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or_default())
+}
+
+fn bound(found: std::result::Result<Identity, Errno>) -> std::result::Result<Option<Identity>, Errno> {
     match found {
         Ok(image) => Ok(Some(image)),
         Err(Errno::ENXIO | Errno::ENOENT) => Ok(None),
@@ -331,15 +402,21 @@ fn open(device: &Path) -> io::Result<File> {
 }
 
 fn detach_failed(device: &Path, errno: Errno) -> KernelError {
-    KernelError::errno(format!("detach `{}`", device.display()), errno as i32)
+    let mut error = KernelError::errno(format!("detach `{}`", device.display()), errno as i32);
+    if errno == Errno::EBUSY {
+        let device = device.display();
+        let show = format!("; `lsof {device}` and `findmnt {device}` show what uses it");
+        error.why.push_str(&show);
+    }
+    error
 }
 
 /// Exclusive, because the kernel would otherwise accept the request for a mounted device and act on it later.
 /// A device that has another image by now counts as free.
-fn clear(device: &Path, image: (u64, u64)) -> std::result::Result<(), Errno> {
+fn clear(device: &Path, image: Identity) -> std::result::Result<(), Errno> {
     let options = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(options).open(device);
-    let file = file.map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
+    let file = file.map_err(errno_of)?;
     match raw::loop_identity(&file)? == image {
         true => raw::loop_clear(&file),
         false => Err(Errno::ENXIO),
@@ -379,4 +456,25 @@ fn device_node(number: u32) -> io::Result<PathBuf> {
 fn device_number(text: &[u8]) -> Option<u64> {
     let (major, minor) = std::str::from_utf8(text).ok()?.split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new device is made only when no other free one can be used.
+    #[test]
+    fn which_free_device_is_taken() {
+        let table: [(&str, &[u32], &[u32], &[u32], Option<u32>); 5] = [
+            ("the lowest", &[3, 1, 2], &[], &[1, 2, 3], Some(1)),
+            ("past one that is bound or has an image", &[0, 1, 2], &[], &[2], Some(2)),
+            ("past one that another process took", &[0, 1, 2], &[1], &[1, 2], Some(2)),
+            ("none that can be used", &[0, 1], &[], &[], None),
+            ("only busy ones", &[0, 1], &[0, 1], &[0, 1], None),
+        ];
+        for (name, all, busy, usable, expected) in table {
+            let busy = busy.iter().copied().collect();
+            assert_eq!(next_free(all, &busy, |number| usable.contains(&number)), expected, "{name}");
+        }
+    }
 }

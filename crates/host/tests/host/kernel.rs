@@ -6,7 +6,7 @@ use std::io::Write;
 use bowline_host::kernel::KernelError;
 use nix::libc;
 
-use crate::world::{World, errno};
+use crate::world::{World, errno, program};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twelve_loop_devices_in_parallel() {
@@ -126,6 +126,36 @@ async fn a_device_in_use_is_not_detached() {
     assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "still here");
     kernel.unmount(&target).await.unwrap();
     kernel.loop_detach(&device).await.unwrap();
+}
+
+/// Goal: a volume's hold on its device survives what is done about another volume that had this number before.
+#[tokio::test]
+async fn releasing_another_image_keeps_the_hold() {
+    let world = World::new();
+    let kernel = &world.host.kernel;
+    let device = world.device("image", 1).await;
+    let other = world.path("other");
+    world.host.disk.create_sparse(&other, 1 << 20).await.unwrap();
+    kernel.loop_release(&device, &other).await.unwrap();
+    // Only noted by the kernel as long as the device is held.
+    assert!(program("losetup", &["-d", device.to_str().unwrap()]).0);
+    assert_eq!(kernel.loop_of(&world.path("image")).await.unwrap().as_ref(), Some(&device));
+    assert_eq!(kernel.loop_hold(&world.path("image")).await.unwrap().as_ref(), Some(&device));
+    kernel.loop_release(&device, &world.path("image")).await.unwrap();
+    assert_eq!(kernel.loop_of(&world.path("image")).await.unwrap(), None);
+}
+
+/// Goal: a device that cannot be detached says which command shows its users.
+#[tokio::test]
+async fn a_busy_device_names_the_command_that_shows_its_users() {
+    let world = World::new();
+    let device = world.device("image", 1).await;
+    let open = std::fs::File::open(&device).unwrap();
+    let refused = world.host.kernel.loop_detach(&device).await.unwrap_err();
+    assert!(refused.to_string().contains(&format!("`lsof {}`", device.display())), "{refused}");
+    drop(open);
+    world.host.kernel.loop_attach(&world.path("image"), false).await.unwrap();
+    world.host.kernel.loop_detach(&device).await.unwrap();
 }
 
 #[tokio::test]
