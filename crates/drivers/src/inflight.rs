@@ -37,7 +37,7 @@ pub struct Watch {
 }
 
 impl InFlight {
-    /// Nothing ever enters what is barred, for the reason given.
+    /// Nothing enters what is barred, for the reason given, but to take it down.
     pub fn barring(barred: BTreeMap<Key, String>) -> Self {
         Self { barred: Arc::new(barred), ..Self::default() }
     }
@@ -52,6 +52,15 @@ impl InFlight {
         if let Some((what, why)) = all.find_map(|key| self.barred.get_key_value(key)) {
             return Err(VolumeError::Quarantined { what: what.clone(), why: why.clone() });
         }
+        self.take(alone, shared)
+    }
+
+    /// Enters to take down what a workload has, which is possible for what is barred, too.
+    pub fn enter_teardown(&self, alone: Key) -> Result<Guard, VolumeError> {
+        self.take(vec![alone], Vec::new())
+    }
+
+    fn take(&self, alone: Vec<Key>, shared: Vec<Key>) -> Result<Guard, VolumeError> {
         let busy = self.with(|state| {
             let taken = alone.iter().find(|key| state.held.contains_key(key));
             let kept = shared.iter().find(|key| state.held.get(key) == Some(&0));

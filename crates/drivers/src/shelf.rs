@@ -240,6 +240,21 @@ impl<K: Kind + Clone + Ord, R: Record> Shelf<K, R> {
         }
     }
 
+    /// Writes a record of something that was taken down. A disk that cannot be written must not keep a workload from
+    /// ending: the record is then kept in memory, and what the disk still says is compared with the kernel at the next
+    /// start.
+    pub async fn put_after_teardown(&self, id: &Id<K>, record: R) {
+        if let Err(error) = self.put(id, record.clone()).await {
+            let error = chain(&error);
+            tracing::warn!(thing = %id.key(), error, "could not record that it was taken down; kept in memory only");
+            self.ledger().insert(id.clone(), record);
+        }
+    }
+
+    pub fn is_quarantined(&self, id: &Id<K>) -> bool {
+        self.ledger().quarantined.contains_key(id)
+    }
+
     /// Nobody knows what a quarantined thing is, so nothing takes its place.
     pub fn refuse_quarantined(&self, id: &Id<K>) -> Result<()> {
         match self.ledger().quarantined.get(id) {

@@ -53,6 +53,26 @@ impl Work {
     ) -> Result<Response<T>, Status> {
         alone.iter().for_each(about);
         let guard = self.in_flight.enter(alone, shared)?;
+        self.finish(guard, work).await
+    }
+
+    /// Runs one operation that takes a volume from a workload. It works from the mount table, so it is done for a
+    /// volume in quarantine, too: a pod whose volume has lost its record must be able to end.
+    pub async fn teardown<T: Send + 'static>(
+        &self,
+        key: Key,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        about(&key);
+        let guard = self.in_flight.enter_teardown(key)?;
+        self.finish(guard, work).await
+    }
+
+    async fn finish<T: Send + 'static>(
+        &self,
+        guard: Guard,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
         let task = async move {
             let done = work.await;
             drop(guard);

@@ -55,6 +55,15 @@ impl Driver {
         self.work.exclusive(vec![id.key()], work).await
     }
 
+    /// Runs one operation that takes a volume from a workload.
+    pub async fn teardown<T: Send + 'static>(
+        &self,
+        id: &VolumeId,
+        work: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        self.work.teardown(id.key(), work).await
+    }
+
     /// Marks a gap between two effects.
     pub fn point(&self, name: &str) {
         self.host.failpoints.hit(name);

@@ -76,7 +76,7 @@ impl Node for NodeService {
             health::refresh(&driver, &volume).await;
             Ok(csi::NodeUnstageVolumeResponse {})
         };
-        self.driver.exclusive(&id, work).await
+        self.driver.teardown(&id, work).await
     }
 
     async fn node_publish_volume(
@@ -106,7 +106,7 @@ impl Node for NodeService {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.driver.exclusive(&id, work).await
+        self.driver.teardown(&id, work).await
     }
 
     async fn node_get_volume_stats(

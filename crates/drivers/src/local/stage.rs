@@ -189,16 +189,18 @@ fn in_force(have: &VolumeRecord, seen: &Seen) -> BTreeMap<String, Staging> {
     stagings.map(|(node, staging)| (node.clone(), staging.clone())).collect()
 }
 
-/// Unmounts and detaches. What is not staged counts as done.
+/// Unmounts and detaches. What is not staged counts as done. A volume in quarantine has no record; what the kernel
+/// shows of its image is enough.
 pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()> {
     let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
     let want = Undo { path, ..want };
-    let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
-    let Some((have, id)) = known else {
+    let have = want.id.as_ref().and_then(|id| driver.pool.volumes.get(id));
+    let known = want.id.clone().filter(|id| have.is_some() || driver.pool.volumes.is_quarantined(id));
+    let Some(id) = known else {
         return targets::refuse_mounted(&driver.host, &want).await;
     };
     let seen = Seen::look(driver, &id).await?;
-    let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();
+    let shared = have.as_ref().is_some_and(|have| plan::elsewhere(have, &seen, &node.id).next().is_some());
     // Which node a target belongs to cannot be told; the last one to unstage must leave none.
     if let Some(other) = seen.uses_besides(&want.path).next().filter(|_| !shared) {
         let how = format!("published at `{}`", other.display());
@@ -206,12 +208,12 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.point("local.node-unstage.before-unmount");
     target::unmount_all(driver, &seen, &want.path).await?;
-    if have.staged.len() > 1 {
+    if let Some(have) = have.filter(|have| have.staged.len() > 1) {
         // While another node keeps the device attached, only the record tells that this one does not use it.
         driver.point("local.node-unstage.before-record");
         let mut record = (*have).clone();
         record.staged.remove(&node.id);
-        driver.pool.volumes.put(&id, record).await?;
+        driver.pool.volumes.put_after_teardown(&id, record).await;
     }
     driver.point("local.node-unstage.before-detach");
     if let Some(device) = seen.device.as_ref().filter(|_| !shared) {
@@ -219,19 +221,18 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.health.release(&id);
     driver.point("local.node-unstage.after-detach");
-    if shared { Ok(()) } else { forget_device(driver, &id).await }
+    if !shared {
+        forget_device(driver, &id).await;
+    }
+    Ok(())
 }
 
-/// No user is left of the device that a block volume had. A disk that cannot be written must not keep a volume staged:
-/// what its record says is compared with the kernel before it counts.
-async fn forget_device(driver: &Driver, id: &VolumeId) -> Result<()> {
+/// No user is left of the device that a block volume had.
+async fn forget_device(driver: &Driver, id: &VolumeId) {
     driver.claims.release(id);
-    let Some(have) = driver.pool.volumes.get(id).filter(|have| have.device.is_some()) else { return Ok(()) };
+    let Some(have) = driver.pool.volumes.get(id).filter(|have| have.device.is_some()) else { return };
     let record = VolumeRecord { device: None, staged: BTreeMap::new(), ..(*have).clone() };
-    match driver.pool.volumes.put(id, record).await {
-        Err(VolumeError::Full { .. } | VolumeError::ReadOnlyDisk { .. }) => Ok(()),
-        put => put,
-    }
+    driver.pool.volumes.put_after_teardown(id, record).await;
 }
 
 /// Detaches after a failure, unless something shows the device.

@@ -98,15 +98,18 @@ async fn bind(
 pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
     let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "target_path").await?;
     let want = Undo { path, ..want };
-    let known = want.id.clone().and_then(|id| Some((driver.pool.volumes.get(&id)?, id)));
-    match known {
-        Some((have, id)) if have.ephemeral => ephemeral::unpublish(driver, &id, &have, &want.path).await?,
-        Some((_, id)) => {
+    let have = want.id.as_ref().and_then(|id| driver.pool.volumes.get(id));
+    let known = want.id.clone().filter(|id| have.is_some() || driver.pool.volumes.is_quarantined(id));
+    match (known, have) {
+        (Some(id), Some(have)) if have.ephemeral => {
+            ephemeral::unpublish(driver, &id, &have, &want.path).await?;
+        }
+        (Some(id), _) => {
             driver.point("local.node-unpublish.before-unmount");
             let seen = Seen::glance(driver, &id, BTreeSet::new()).await?;
             unmount_all(driver, &seen, &want.path).await?;
         }
-        None => targets::refuse_mounted(&driver.host, &want).await?,
+        (None, _) => targets::refuse_mounted(&driver.host, &want).await?,
     }
     driver.point("local.node-unpublish.before-remove");
     targets::remove(&driver.host, &want.path).await?;

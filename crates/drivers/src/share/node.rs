@@ -46,7 +46,7 @@ impl Node for NodeService {
             target::unpublish(&driver, want).await?;
             Ok(csi::NodeUnpublishVolumeResponse {})
         };
-        self.0.exclusive(&id, work).await
+        self.0.teardown(&id, work).await
     }
 
     async fn node_get_volume_stats(

@@ -89,10 +89,12 @@ async fn give_up(driver: &Driver, id: &VolumeId) {
 pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
     let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, TARGET_FIELD).await?;
     let want = Undo { path, ..want };
-    let known = want.id.as_ref().and_then(|id| Some((id, driver.shares.get(id)?)));
+    let have = want.id.as_ref().and_then(|id| driver.shares.get(id));
+    // A share in quarantine has no record; what the mount table shows of its directory is enough.
+    let known = want.id.as_ref().filter(|id| have.is_some() || driver.shares.is_quarantined(id));
     driver.point("share.node-unpublish.before-unmount");
-    match &known {
-        Some((id, _)) => {
+    match known {
+        Some(id) => {
             let seen = Seen::look(&driver.host, driver.data(id)).await?;
             targets::unmount_all(&driver.host, &want.path, |mount| seen.is_share(mount)).await?;
         }
@@ -104,11 +106,11 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
     driver.point("share.node-unpublish.before-remove");
     targets::remove(&driver.host, &want.path).await?;
     driver.point("share.node-unpublish.after-remove");
-    match known {
-        Some((id, record)) if record.inline.as_ref() == Some(&want.path) => {
+    match (known, have) {
+        (Some(id), Some(record)) if record.inline.as_ref() == Some(&want.path) => {
             provision::delete(driver, id).await
         }
-        Some(_) | None => Ok(()),
+        _ => Ok(()),
     }
 }
 
