@@ -75,23 +75,48 @@ impl Taken {
 }
 
 /// Looks whether the volume's users have a device of something else. `attached` is the device that has its image.
+/// Changes nothing, so it may be asked beside an operation on the volume.
 pub async fn taken(driver: &Driver, id: &VolumeId, attached: Option<&Path>) -> Result<Option<Taken>> {
+    Ok(match claim(driver, id, attached).await? {
+        Claim::Taken(taken) => Some(taken),
+        Claim::InOrder | Claim::Outdated => None,
+    })
+}
+
+/// The same for the operation that has the volume alone, which forgets a claim that is outdated.
+pub async fn settle(driver: &Driver, id: &VolumeId, attached: Option<&Path>) -> Result<Option<Taken>> {
+    Ok(match claim(driver, id, attached).await? {
+        Claim::Taken(taken) => Some(taken),
+        Claim::InOrder => None,
+        Claim::Outdated => {
+            driver.claims.release(id);
+            None
+        }
+    })
+}
+
+enum Claim {
+    /// None, or of the device that has the volume's image.
+    InOrder,
+    /// No user of the volume is left: after a reboot, or taken down by hand.
+    Outdated,
+    Taken(Taken),
+}
+
+async fn claim(driver: &Driver, id: &VolumeId, attached: Option<&Path>) -> Result<Claim> {
     let Some(claimed) = driver.claims.of(id).filter(|claimed| Some(claimed.as_path()) != attached) else {
-        return Ok(None);
+        return Ok(Claim::InOrder);
     };
     let table = driver.host.kernel.mounts().await.during("read mount table")?;
     let targets = shows(&claimed, &table);
     if targets.is_empty() {
-        // After a reboot, or taken down by hand: no user is left.
-        driver.claims.release(id);
-        return Ok(None);
+        return Ok(Claim::Outdated);
     }
     let found = image_on(driver, &claimed).await?;
     if found.as_ref().is_some_and(|image| is_of_another(driver, id, image)) {
-        driver.claims.release(id);
-        return Ok(None);
+        return Ok(Claim::Outdated);
     }
-    Ok(Some(Taken { device: claimed, image: driver.pool.image(id), found, targets }))
+    Ok(Claim::Taken(Taken { device: claimed, image: driver.pool.image(id), found, targets }))
 }
 
 async fn image_on(driver: &Driver, device: &Path) -> Result<Option<PathBuf>> {

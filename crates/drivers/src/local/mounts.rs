@@ -33,7 +33,7 @@ pub enum Owner {
 }
 
 impl Seen {
-    /// Looks everywhere. The table has a line for every use of every volume, so this is for questions that need
+    /// Looks everywhere, for an operation that has the volume alone. The table has a line for every use of every volume, so this is for questions that need
     /// all of it.
     pub async fn look(driver: &Driver, id: &VolumeId) -> Result<Self, VolumeError> {
         let (device, taken) = device(driver, id).await?;
@@ -53,6 +53,16 @@ impl Seen {
             table.extend(driver.host.kernel.mount_at(place).await.during("look for a mount")?);
         }
         Ok(Self { device, taken, table, everywhere: false })
+    }
+
+    /// Looks everywhere beside operations on the volume: neither keeps its device open nor withdraws a request to
+    /// clear it, which may be an operation's.
+    pub async fn peek(driver: &Driver, id: &VolumeId) -> Result<Self, VolumeError> {
+        let found = driver.host.kernel.loop_of(&driver.pool.image(id)).await;
+        let device = found.during("find loop device")?;
+        let taken = devices::taken(driver, id, device.as_deref()).await?;
+        let table = driver.host.kernel.mounts().await.during("read mount table")?;
+        Ok(Self { device, taken, table, everywhere: true })
     }
 
     #[cfg(test)]
@@ -93,10 +103,16 @@ impl Seen {
         self.table.iter().filter(ours).map(|mount| mount.target.as_path())
     }
 
-    /// Where the whole filesystem is mounted; writable ones first.
+    /// Where the whole filesystem is mounted; those that show at their path first, then writable ones.
     pub fn whole(&self) -> Option<&Mount> {
         let whole = |mount: &&Mount| self.owner(mount) == Owner::Filesystem && mount.root == Path::new("/");
-        self.table.iter().filter(whole).min_by_key(|mount| mount.read_only())
+        self.table.iter().filter(whole).min_by_key(|mount| (self.is_hidden(mount), mount.read_only()))
+    }
+
+    /// Whether a later mount hides this one, at its path or above, so that its path leads to something else.
+    pub fn is_hidden(&self, mount: &Mount) -> bool {
+        let later = self.table.iter().rev().take_while(|later| !std::ptr::eq(*later, mount));
+        later.into_iter().any(|later| mount.target.starts_with(&later.target))
     }
 
     /// A place other than `staging` and `target` where the whole volume shows. Parts of it, such as a
@@ -117,7 +133,7 @@ impl Seen {
 async fn device(driver: &Driver, id: &VolumeId) -> Result<(Option<PathBuf>, Option<Taken>), VolumeError> {
     let held = driver.host.kernel.loop_hold(&driver.pool.image(id)).await;
     let device = held.during("find loop device")?;
-    let taken = devices::taken(driver, id, device.as_deref()).await?;
+    let taken = devices::settle(driver, id, device.as_deref()).await?;
     Ok((device, taken))
 }
 

@@ -6,6 +6,7 @@ use super::config::NamedNode;
 use super::driver::Driver;
 use super::fit;
 use super::grow::Growing;
+use super::mounts::Seen;
 use super::plan;
 use super::shown::{self, Found, Place, Shown};
 use crate::capability::{AccessType, Capability};
@@ -41,7 +42,8 @@ pub async fn expand(driver: &Driver, node: &NamedNode, want: NodeExpandVolume) -
     if let Some(access) = &want.access {
         plan::fits(id, access, &have).map_err(|error| VolumeError::Unsupported { why: error.to_string() })?;
     }
-    let Found { device, shown, seen } = shown::find(driver, node, &have, &want.place).await?;
+    let seen = Seen::look(driver, id).await?;
+    let Found { device, shown, seen } = shown::find(driver, node, &have, &want.place, seen).await?;
     admit(want.range, have.capacity)?;
     fit::size(driver, &have, &device).await?;
     if let Shown::Filesystem(mount) = shown {

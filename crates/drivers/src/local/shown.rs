@@ -50,9 +50,14 @@ pub struct Found {
 
 /// Looks the place up in the mount table, never in what was recorded: after a reboot the record speaks of a device
 /// that is gone, and the path leads into the filesystem that held the mount.
-pub async fn find(driver: &Driver, node: &NamedNode, have: &VolumeRecord, place: &Place) -> Result<Found> {
+pub async fn find(
+    driver: &Driver,
+    node: &NamedNode,
+    have: &VolumeRecord,
+    place: &Place,
+    seen: Seen,
+) -> Result<Found> {
     let missing = || VolumeError::NotShown { id: place.id.clone(), path: place.path.clone() };
-    let seen = Seen::look(driver, &place.id).await?;
     if let Some(taken) = &seen.taken {
         return Err(VolumeError::DeviceTaken { id: place.id.clone(), why: taken.describe() });
     }

@@ -10,6 +10,7 @@ use bowline_proto::csi::v1::volume_usage::Unit;
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::health;
+use super::mounts::Seen;
 use super::shown::{self, Found, Place, Shown};
 use crate::capacity::wire;
 use crate::error::{During, VolumeError};
@@ -47,7 +48,8 @@ async fn look(driver: &Driver, node: &NamedNode, place: Place) -> Result<csi::No
 /// Figures are taken at the mount that the table shows, so those of another filesystem are never given out.
 async fn usage(driver: &Driver, node: &NamedNode, place: Place) -> Result<Vec<VolumeUsage>> {
     let have = driver.pool.present(&place.id)?;
-    let Found { device, shown, .. } = shown::find(driver, node, &have, &place).await?;
+    let seen = Seen::peek(driver, &place.id).await?;
+    let Found { device, shown, .. } = shown::find(driver, node, &have, &place, seen).await?;
     match shown {
         Shown::Filesystem(mount) => {
             let space = driver.host.disk.space(&mount.target).await.during("measure filesystem")?;

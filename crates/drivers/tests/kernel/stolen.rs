@@ -89,12 +89,47 @@ async fn a_device_cleared_while_served_stays() {
     let (_running, stop) = serve(&scratch).await;
     clear(&device);
     volume.publish().await.expect("published already, and the request is withdrawn");
-    let autoclear = Path::new("/sys/block").join(&device[5..]).join("loop/autoclear");
-    assert_eq!(fs::read_to_string(autoclear).unwrap().trim(), "0");
+    assert!(!is_to_be_cleared(&device));
     assert_eq!(&read(&volume.target), b"mine");
     bounded("unpublish", volume.unpublish()).await.unwrap();
     bounded("unstage", volume.unstage()).await.unwrap();
     bounded("delete", volume.delete()).await.unwrap();
+    scratch.assert_clean();
+    stop.cancel();
+}
+
+fn is_to_be_cleared(device: &str) -> bool {
+    let autoclear = Path::new("/sys/block").join(&device[5..]).join("loop/autoclear");
+    fs::read_to_string(autoclear).unwrap().trim() == "1"
+}
+
+async fn stats(volume: &Volume) -> csi::NodeGetVolumeStatsResponse {
+    let request = csi::NodeGetVolumeStatsRequest {
+        volume_id: volume.id.clone(),
+        volume_path: text(&volume.target),
+        ..Default::default()
+    };
+    bounded("stats", volume.node().node_get_volume_stats(request)).await.unwrap().into_inner()
+}
+
+/// Goal: figures are told without changing anything: a detach that is under way goes on.
+#[tokio::test]
+async fn stats_withdraw_no_request_to_clear_a_device() {
+    let scratch = Scratch::new();
+    let (_running, stop) = serve(&scratch).await;
+    for (name, is_block) in [("b", true), ("m", false)] {
+        let mut volume = Volume::new(&scratch, name, if is_block { "" } else { "ext4" });
+        volume.block = is_block;
+        volume.create().await.unwrap();
+        volume.up().await.unwrap();
+        let device = device_of(&volume.image);
+        clear(&device);
+        assert!(is_to_be_cleared(&device), "held by the driver");
+        stats(&volume).await;
+        assert!(is_to_be_cleared(&device), "{name}");
+        volume.down().await.unwrap();
+        volume.delete().await.unwrap();
+    }
     scratch.assert_clean();
     stop.cancel();
 }
@@ -122,12 +157,7 @@ async fn a_block_device_that_another_took_over() {
     refused(bounded("stage", volume.stage()).await, &parts);
     refused(bounded("publish", volume.publish()).await, &parts);
     refused(bounded("unstage", volume.unstage()).await, &["published at"]);
-    let request = csi::NodeGetVolumeStatsRequest {
-        volume_id: volume.id.clone(),
-        volume_path: text(&volume.target),
-        ..Default::default()
-    };
-    let stats = bounded("stats", volume.node().node_get_volume_stats(request)).await.unwrap().into_inner();
+    let stats = stats(&volume).await;
     assert!(stats.usage.is_empty() && stats.volume_condition.unwrap().abnormal);
     let machine = host(RealConfig::new(scratch.path("state-of-check"))).unwrap();
     let report = check(&machine, &scratch.path("pool")).await.unwrap();
