@@ -192,6 +192,13 @@ pub fn stage(want: &StageVolume, have: &VolumeRecord, seen: &Seen, node: &str) -
 fn mount_again(id: &VolumeId, new: Staging, fs: FsType, seen: &Seen) -> Result<Stage> {
     match seen.whole() {
         None => Ok(Stage::Mount(new, fs)),
+        Some(mount) if seen.is_hidden(mount) => {
+            let path = mount.target.display();
+            let how = format!(
+                "mounted at `{path}`, and another mount hides it; `findmnt` shows which, unmount that first"
+            );
+            Err(VolumeError::InUse { id: id.clone(), how })
+        }
         Some(mount) if new.read_only || !mount.read_only() => {
             Ok(Stage::Share { from: mount.target.clone(), staging: new })
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bowline_host::disk::Kind;
+use bowline_host::kernel::Mount;
 
 use super::config::NamedNode;
 use super::driver::Driver;
 use super::grow::{self, Growing};
-use super::mounts::Seen;
+use super::mounts::{Owner, Seen};
 use super::parse::{StageVolume, Undo};
 use super::plan::{self, Stage};
 use super::prepare::{self, Preparing, attach, detach, save};
@@ -165,7 +166,23 @@ async fn share(
     let bound = driver.host.kernel.bind_confined(&from, &path, read_only).await;
     bound.during("bind the staged filesystem")?;
     driver.point("local.node-stage.share.after-bind");
-    Ok(())
+    refuse_other(driver, seen, &from, &path).await
+}
+
+/// The path that was bound may have led to something else by then. No workload sees the staging path before it is
+/// published, so it is enough to look afterwards and to take it off again.
+async fn refuse_other(driver: &Driver, seen: &Seen, from: &Path, path: &Path) -> Result<()> {
+    let bound = driver.host.kernel.mount_at(path).await.during("look for a mount")?;
+    let is_ours = |mount: &Mount| {
+        seen.owner(mount) == Owner::Filesystem && seen.at(from).is_some_and(|from| from.root == mount.root)
+    };
+    if bound.as_ref().is_some_and(is_ours) {
+        return Ok(());
+    }
+    if bound.is_some() {
+        driver.host.kernel.unmount(path).await.during("unmount")?;
+    }
+    Err(VolumeError::Foreign { path: from.to_owned(), what: "no longer a mount of this volume" })
 }
 
 /// The caller makes the staging directory.

@@ -6,6 +6,7 @@ use bowline_proto::csi::v1 as csi;
 use tonic::Code;
 
 use super::world::{World, block, code, mount, staging, target, text};
+use crate::doors::Fault;
 
 /// A published block volume whose device was cleared and given to a file of something else while no driver ran.
 async fn stolen() -> (World, PathBuf) {
@@ -142,4 +143,45 @@ async fn a_device_from_before_a_reboot_is_not_claimed() {
     world.attach("v", block()).await.unwrap();
     world.stage("v", block()).await.unwrap();
     world.publish("v", "a", block()).await.unwrap();
+}
+
+/// Goal: a staging is never bound from a path that shows something else by now.
+#[tokio::test]
+async fn a_target_that_another_mount_hides_is_not_bound() {
+    let world = World::new().await;
+    world.staged("v", mount()).await;
+    world.publish("v", "a", mount()).await.unwrap();
+    world.host.kernel.unmount(&staging("v")).await.unwrap();
+    world.host.kernel.mount_memory(&target("a"), None).await.unwrap();
+    let before = world.machine.mounts();
+    for answer in [world.stage("v", mount()).await, world.publish("v", "b", mount()).await] {
+        let refused = answer.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("another mount hides it"), "{refused}");
+    }
+    assert_eq!(world.machine.mounts(), before);
+    world.host.kernel.unmount(&target("a")).await.unwrap();
+    world.publish("v", "b", mount()).await.unwrap();
+}
+
+/// Goal: what is bound is looked at again, since its path may lead elsewhere from one call to the next.
+#[tokio::test]
+async fn a_path_that_changes_while_it_is_bound_is_refused() {
+    let world = World::new().await;
+    world.staged("v", mount()).await;
+    world.publish("v", "a", mount()).await.unwrap();
+    world.host.kernel.unmount(&staging("v")).await.unwrap();
+    // The bind is the first effect: the record says already that the volume is staged.
+    let world = world.restart_with(Fault::Stall(1)).await;
+    let (again, ()) = tokio::join!(world.stage("v", mount()), async {
+        while !world.faults.struck() {
+            tokio::task::yield_now().await;
+        }
+        world.host.kernel.mount_memory(&target("a"), None).await.unwrap();
+        world.faults.resume.notify_one();
+    });
+    let refused = again.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("no longer a mount of this volume"), "{refused}");
+    assert_eq!(world.host.kernel.mount_at(&staging("v")).await.unwrap(), None, "taken off again");
 }
