@@ -89,6 +89,9 @@ pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Resul
 pub async fn publish(driver: &Driver, node: &NamedNode, want: PublishEphemeral) -> Result<()> {
     let target = place::to_use(&driver.host, &driver.config.pool, &want.target, "target_path").await?;
     let id = want.volume.id.clone();
+    if driver.pool.volumes.get(&id).is_none() {
+        recipe::check(&want.volume.parameters, std::slice::from_ref(&want.capability))?;
+    }
     let unseen = driver.pool.volumes.get(&id).is_none_or(|have| have.ephemeral && is_unseen(have.contents));
     let done = make_and_mount(driver, node, want, &target).await;
     match (&done, unseen) {

@@ -86,6 +86,7 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
     let parameters = parameters(request.parameters)?;
     let mut capabilities = capabilities(&request.volume_capabilities)?;
     recipe::settle(&parameters, &mut capabilities)?;
+    recipe::check(&parameters, &capabilities)?;
     let access = access(&capabilities)?;
     let names_filesystem = |c: &Capability| matches!(c.access, AccessType::Mount { fs: Some(_), .. });
     let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;

@@ -20,10 +20,9 @@ const FS_LABEL: &str = "fsLabel";
 /// Every parameter that is read here.
 pub const KEYS: [&str; 3] = [FS_TYPE, MKFS_OPTIONS, FS_LABEL];
 
-/// Fills the class's filesystem in where a capability names none, and refuses what mkfs could not be given.
+/// Fills the class's filesystem in where a capability names none.
 pub fn settle(parameters: &Parameters, capabilities: &mut [Capability]) -> Result<()> {
-    let class = parameters.get(FS_TYPE).map_or(Ok(None), |text| FsType::parse(text))?;
-    let mut used = class;
+    let class = class(parameters)?;
     for capability in capabilities {
         let AccessType::Mount { fs, .. } = &mut capability.access else { continue };
         match (*fs, class) {
@@ -31,14 +30,26 @@ pub fn settle(parameters: &Parameters, capabilities: &mut [Capability]) -> Resul
                 let (asked, class) = (asked.as_str(), class.as_str());
                 return Err(invalid(FS_TYPE, format!("the class says {class}, the capability {asked}")));
             }
-            (Some(asked), _) => used = Some(asked),
+            (Some(_), _) => {}
             (None, class) => *fs = class,
         }
-        if let AccessType::Mount { fs, flags, .. } = &capability.access {
-            mount_options::check(flags, *fs)?;
-        }
+    }
+    Ok(())
+}
+
+/// Refuses what the filesystem of a new volume could not be made or mounted with.
+pub fn check(parameters: &Parameters, capabilities: &[Capability]) -> Result<()> {
+    let mut used = class(parameters)?;
+    for capability in capabilities {
+        let AccessType::Mount { fs, flags, .. } = &capability.access else { continue };
+        used = fs.or(used);
+        mount_options::check(flags, *fs)?;
     }
     words(parameters, used.unwrap_or_default()).map(drop)
+}
+
+fn class(parameters: &Parameters) -> Result<Option<FsType>> {
+    parameters.get(FS_TYPE).map_or(Ok(None), |text| FsType::parse(text))
 }
 
 /// What mkfs is told beside the device.
@@ -122,12 +133,11 @@ mod tests {
             (None, 0, false),
         ];
         for (fs, length, fits) in table {
-            assert_eq!(settle(&label(length), &mut [mount(fs)]).is_ok(), fits, "{fs:?} {length}");
+            assert_eq!(check(&label(length), &[mount(fs)]).is_ok(), fits, "{fs:?} {length}");
         }
-        assert!(settle(&parameters(&[(FS_LABEL, "a\nb")]), &mut [mount(None)]).is_err());
+        assert!(check(&parameters(&[(FS_LABEL, "a\nb")]), &[mount(None)]).is_err());
         let block = Capability { access: AccessType::Block, mode: Mode::Writer };
-        settle(&parameters(&[(FS_TYPE, "xfs"), (MKFS_OPTIONS, "-K")]), &mut [block])
-            .expect("a class for both");
+        check(&parameters(&[(FS_TYPE, "xfs"), (MKFS_OPTIONS, "-K")]), &[block]).expect("a class for both");
     }
 
     #[test]

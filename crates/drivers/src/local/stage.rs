@@ -18,6 +18,7 @@ use super::{damage, full, target};
 use crate::capability::{AccessType, FsType, MountFlags};
 use crate::error::{During, VolumeError, chain};
 use crate::id::VolumeId;
+use crate::mount_options;
 use crate::place;
 use crate::targets;
 
@@ -77,6 +78,8 @@ async fn mount(
         AccessType::Mount { flags, .. } => flags,
         AccessType::Block => &MountFlags::default(),
     };
+    // Before anything is attached or made; asked again at the mount itself.
+    mount_options::check(flags, Some(fs))?;
     damage::refuse(driver, &want.id, have).await?;
     refuse_odd_path(driver, &want.path).await?;
     driver.point("local.node-stage.before-record");

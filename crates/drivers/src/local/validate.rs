@@ -11,7 +11,9 @@ use super::record::VolumeRecord;
 use super::room;
 use super::settings::Settings;
 use crate::calls::about;
+use crate::capability::AccessType;
 use crate::error::VolumeError;
+use crate::mount_options;
 
 /// Confirms by echoing what was checked; a volume that does not fit is an answer, not an error.
 pub fn validate(
@@ -45,7 +47,10 @@ fn fits(
     record: &VolumeRecord,
 ) -> Result<(), VolumeError> {
     for capability in parse::capabilities(&request.volume_capabilities)? {
-        plan::fits(id, &capability.access, record)?;
+        let fs = plan::fits(id, &capability.access, record)?;
+        if let AccessType::Mount { flags, .. } = &capability.access {
+            mount_options::check(flags, fs)?;
+        }
     }
     let incompatible = |what| VolumeError::Incompatible { name: record.name.clone(), what };
     let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
@@ -76,6 +81,7 @@ pub async fn capacity(
         [] => Ok(None),
         wire => parse::capabilities(wire).and_then(|mut all| {
             recipe::settle(&parameters, &mut all)?;
+            recipe::check(&parameters, &all)?;
             parse::access(&all).map(|access| access.filesystem)
         }),
     };

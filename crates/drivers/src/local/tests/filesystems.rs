@@ -5,8 +5,8 @@ use bowline_proto::csi::v1 as csi;
 use bowline_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::world::{World, block, code, create, mount, mount_as, staging};
-use crate::capability::FsType;
+use super::world::{World, block, code, create, mount, mount_as, mount_with, staging, target, text};
+use crate::capability::{Capability, FsType};
 use crate::id::VolumeId;
 use crate::local::record::{Contents, Source, VolumeRecord};
 
@@ -227,4 +227,52 @@ async fn damage_is_for_a_person_to_repair() {
         assert!(damaged.message().contains("volume `v`") && damaged.message().contains(run), "{damaged}");
         assert_eq!(world.machine.loops(), [], "free to be repaired");
     }
+}
+
+/// Goal: a volume whose options an earlier version accepted goes on where it is staged, published and grown; only making
+/// and mounting its filesystem is refused.
+#[tokio::test]
+async fn options_of_an_earlier_version_do_not_stop_a_volume_in_use() {
+    let world = World::new().await;
+    let old = || mount_with(&["option-of-an-earlier-version"]);
+    let refused = world.controller().create_volume(create("w", old())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+
+    world.create("v").await.unwrap();
+    world.attach("v", old()).await.expect("given to the node as before");
+    let refused = world.stage("v", old()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    assert_eq!(world.machine.loops(), [], "nothing was attached or formatted");
+
+    // As the earlier version left it: the digest of what it staged with is on record.
+    world.stage("v", mount()).await.unwrap();
+    let (path, [new, digest]) = (world.record_path("v"), [mount(), old()].map(|c| digest(&c)));
+    let record = String::from_utf8(world.host.disk.read(&path).await.unwrap()).unwrap();
+    assert!(record.contains(&new), "{record}");
+    let record = record.replace(&new, &digest);
+    world.host.disk.write_atomic(&path, record.as_bytes(), 0o600).await.unwrap();
+    let world = world.restart().await;
+    world.attach("v", old()).await.unwrap();
+    world.stage("v", old()).await.expect("staged already");
+    world.publish("v", "a", old()).await.unwrap();
+    let grow = csi::ControllerExpandVolumeRequest {
+        volume_id: "v".into(),
+        capacity_range: Some(csi::CapacityRange { required_bytes: 128 << 20, limit_bytes: 0 }),
+        volume_capability: Some(old()),
+        ..Default::default()
+    };
+    world.controller().controller_expand_volume(grow).await.unwrap();
+    let grow = csi::NodeExpandVolumeRequest {
+        volume_id: "v".into(),
+        volume_path: text(target("a")),
+        volume_capability: Some(old()),
+        ..Default::default()
+    };
+    world.node().node_expand_volume(grow).await.unwrap();
+    world.unpublish("v", "a").await.unwrap();
+    world.unstage("v").await.unwrap();
+}
+
+fn digest(capability: &csi::VolumeCapability) -> String {
+    Capability::parse(capability).unwrap().digest()
 }
