@@ -44,6 +44,12 @@ const ANY: Options = &[
     ("nostrictatime", Absent),
     ("lazytime", Absent),
     ("nolazytime", Absent),
+    ("symfollow", Absent),
+    ("nosymfollow", Absent),
+    ("iversion", Absent),
+    ("noiversion", Absent),
+    ("silent", Absent),
+    ("loud", Absent),
     ("discard", Absent),
     ("nodiscard", Absent),
     ("defaults", Absent),
@@ -59,18 +65,25 @@ const EXT4: Options = &[
     ("user_xattr", Absent),
     ("nouser_xattr", Absent),
     ("auto_da_alloc", Absent),
+    ("auto_da_alloc", OneOf(&["0", "1"])),
     ("noauto_da_alloc", Absent),
     ("barrier", Absent),
     ("barrier", OneOf(&["0", "1"])),
     ("nobarrier", Absent),
     ("block_validity", Absent),
     ("noblock_validity", Absent),
+    ("bsddf", Absent),
+    ("minixdf", Absent),
+    ("bsdgroups", Absent),
+    ("sysvgroups", Absent),
     ("commit", Number),
     ("data", OneOf(&["ordered", "journal", "writeback"])),
+    ("data_err", OneOf(&["abort", "ignore"])),
     ("delalloc", Absent),
     ("nodelalloc", Absent),
     ("dioread_lock", Absent),
     ("dioread_nolock", Absent),
+    ("nodioread_nolock", Absent),
     ("errors", OneOf(&["remount-ro", "continue"])),
     ("grpid", Absent),
     ("nogrpid", Absent),
@@ -78,11 +91,21 @@ const EXT4: Options = &[
     ("init_itable", Number),
     ("noinit_itable", Absent),
     ("inode_readahead_blks", Number),
+    ("journal_async_commit", Absent),
     ("journal_checksum", Absent),
     ("nojournal_checksum", Absent),
+    ("journal_ioprio", Number),
     ("max_batch_time", Number),
     ("min_batch_time", Number),
     ("max_dir_size_kb", Number),
+    ("mb_optimize_scan", OneOf(&["0", "1"])),
+    ("nombcache", Absent),
+    ("no_mbcache", Absent),
+    ("nouid32", Absent),
+    // Not `warn_on_error`, which stops a machine that panics on warnings.
+    ("nowarn_on_error", Absent),
+    ("prefetch_block_bitmaps", Absent),
+    ("no_prefetch_block_bitmaps", Absent),
     ("norecovery", Absent),
     ("noload", Absent),
     ("prjquota", Absent),
@@ -97,9 +120,15 @@ const EXT4: Options = &[
 
 const XFS: Options = &[
     ("allocsize", Number),
+    ("attr2", Absent),
+    ("noattr2", Absent),
+    ("bsdgroups", Absent),
+    ("sysvgroups", Absent),
     ("filestreams", Absent),
     ("grpid", Absent),
     ("nogrpid", Absent),
+    ("ikeep", Absent),
+    ("noikeep", Absent),
     ("inode32", Absent),
     ("inode64", Absent),
     ("largeio", Absent),
@@ -109,10 +138,15 @@ const XFS: Options = &[
     ("noalign", Absent),
     ("norecovery", Absent),
     ("nouuid", Absent),
+    ("quota", Absent),
     ("noquota", Absent),
+    ("qnoenforce", Absent),
     ("uquota", Absent),
+    ("uqnoenforce", Absent),
     ("gquota", Absent),
+    ("gqnoenforce", Absent),
     ("pquota", Absent),
+    ("pqnoenforce", Absent),
     ("usrquota", Absent),
     ("grpquota", Absent),
     ("prjquota", Absent),
@@ -158,8 +192,18 @@ const BTRFS: Options = &[
     ("user_subvol_rm_allowed", Absent),
 ];
 
-/// Comments of boot scripts, which the kernel never sees.
-const COMMENT: &str = "x-";
+/// Comments of programs in user space, which the kernel never sees.
+const COMMENTS: [&str; 2] = ["x-", "X-"];
+/// Of these, what changes how mount(8) mounts: to leave it out would show a volume in another way than asked for.
+const COMMAND: &str = "X-mount.";
+/// The exception: the directory is there already.
+const MAKE_DIRECTORY: &str = "X-mount.mkdir";
+
+fn is_comment(word: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    let comment = COMMENTS.iter().any(|prefix| word.starts_with(prefix));
+    comment && (!word.starts_with(COMMAND) || name == MAKE_DIRECTORY)
+}
 
 fn options_of(fs: FsType) -> Options {
     match fs {
@@ -177,7 +221,7 @@ pub fn check(flags: &MountFlags, fs: Option<FsType>) -> Result<(), VolumeError> 
         None => vec![FsType::Ext4, FsType::Xfs, FsType::Btrfs],
     };
     let known: Vec<_> = ANY.iter().chain(systems.iter().flat_map(|fs| options_of(*fs))).collect();
-    for word in flags.words().filter(|word| !word.starts_with(COMMENT)) {
+    for word in flags.words().filter(|word| !is_comment(word)) {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         if !known.iter().any(|(known, allowed)| *known == name && allows(*allowed, value)) {
             return Err(refused(name, &known));
@@ -231,13 +275,18 @@ mod tests {
 
     #[test]
     fn allowed_options() {
-        let table: [(Option<FsType>, &[&str]); 9] = [
+        let table: [(Option<FsType>, &[&str]); 14] = [
             (Some(Ext4), &[]),
             (Some(Ext4), &["ro", "noatime,nodev", "", "x-systemd.device-timeout=5"]),
             (Some(Ext4), &["errors=remount-ro", "errors=continue", "data=ordered", "commit=30"]),
             (Some(Ext4), &["barrier=0", "barrier", "discard", "stripe=16"]),
             (Some(Xfs), &["logbsize=256k", "allocsize=64k", "nouuid", "prjquota"]),
             (Some(Btrfs), &["compress=zstd:3", "compress", "discard=async", "nodatacow"]),
+            (Some(Ext4), &["data_err=abort", "auto_da_alloc=0", "bsddf,minixdf", "nombcache", "sysvgroups"]),
+            (Some(Ext4), &["journal_async_commit,bsdgroups", "journal_ioprio=3", "mb_optimize_scan=1"]),
+            (Some(Xfs), &["quota", "uqnoenforce,gqnoenforce,pqnoenforce", "qnoenforce", "bsdgroups"]),
+            (Some(Ext4), &["nosymfollow", "iversion,silent", "X-app.note=1", "X-mount.mkdir=0755"]),
+            (Some(Btrfs), &["symfollow", "noiversion", "loud"]),
             (None, &["errors=remount-ro"]),
             (None, &["logbufs=8"]),
             (None, &["compress=lzo"]),
@@ -254,6 +303,10 @@ mod tests {
             (Some(Ext4), "suid", "suid"),
             (Some(Ext4), "ro,suid", "suid"),
             (Some(Ext4), "user", "user"),
+            (Some(Ext4), "X-mount.subdir=other", "X-mount.subdir"),
+            (Some(Ext4), "X-mount.idmap=0:1:1", "X-mount.idmap"),
+            (Some(Ext4), "warn_on_error", "warn_on_error"),
+            (Some(Ext4), "data_err=panic", "data_err"),
             (Some(Ext4), "errors=panic", "errors"),
             (Some(Ext4), "errors", "errors"),
             (Some(Ext4), "usrjquota=aquota.user", "usrjquota"),

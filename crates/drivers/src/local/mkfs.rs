@@ -81,7 +81,10 @@ fn value_of<'a>(
         true => Ok(()),
         false => {
             let allowed = option.value.spelled();
-            Err(format!("has the value `{}`, which a class may not give; allowed: {allowed}", quoted(value)))
+            let why =
+                options::reason(&option.value, value).map_or_else(String::new, |why| format!(": {why}"));
+            let value = quoted(value);
+            Err(format!("has the value `{value}`, which a class may not give{why}; allowed: {allowed}"))
         }
     }
 }
@@ -104,6 +107,8 @@ mod tests {
             (Ext4, "-J size=8"),
             (Ext4, "-e remount-ro -E lazy_itable_init=0,nodiscard,root_owner=1000:1000"),
             (Xfs, "-K -d su=64k,sw=4 -m crc=1,reflink=0 -i size=512"),
+            (Ext4, "-E lazy_itable_init,lazy_journal_init,packed_meta_blocks"),
+            (Xfs, "-m reflink,rmapbt -i sparse,nrext64 -m crc -l internal=1,lazy-count -n ftype"),
             (Xfs, "-l size=32m -n ftype=1 -s size=4096 -b size=4096"),
             (Btrfs, "-m single -d single -n 16k"),
             (Btrfs, "--metadata dup --nodesize=16k --csum xxhash --mixed -O ^no-holes"),
@@ -172,6 +177,10 @@ mod tests {
             (Xfs, "-l name=x", "the value"),
             (Xfs, "-l internal=0", "the value"),
             (Xfs, "-m uuid=1", "the value"),
+            (Xfs, "-m crc=0", "version 4, which current kernels do not mount"),
+            (Xfs, "-m reflink=0,crc=0", "version 4, which current kernels do not mount"),
+            (Xfs, "-n ftype=0", "version 4, which current kernels do not mount"),
+            (Xfs, "-m crc=2", "the value"),
             (Xfs, "-n version=ci", "the value"),
             (Xfs, "-b size=65536", "the value"),
             (Btrfs, "-f", "not an option"),

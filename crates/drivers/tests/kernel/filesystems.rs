@@ -87,12 +87,14 @@ async fn mount_options_show() {
         let mut volume = Volume::new(&scratch, fs_type, fs_type);
         volume.create().await.unwrap();
         volume.mount.mount_flags =
-            ["noatime", "nosuid,nodev", "noexec"].into_iter().chain([own]).map(Into::into).collect();
+            ["noatime", "nosuid,nodev", "noexec,nosymfollow", "iversion,silent,X-note=1", own]
+                .map(Into::into)
+                .into();
         volume.up().await.unwrap();
         fs::write(volume.target.join("file"), "data").unwrap();
         for path in [&volume.staging, &volume.target] {
             let options = Volume::options(path);
-            for word in ["rw", "noatime", "nosuid", "nodev", "noexec", own] {
+            for word in ["rw", "noatime", "nosuid", "nodev", "noexec", "nosymfollow", own] {
                 assert!(options.split(',').any(|option| option == word), "{fs_type}: `{word}` in {options}");
             }
         }

@@ -18,7 +18,7 @@ const UNMOUNT_TRIES: u32 = 50;
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(5);
 
 /// Words of mount(8) and the flag each sets or, with `false`, clears.
-const FLAG_WORDS: [(&str, MountFlags, bool); 21] = [
+const FLAG_WORDS: [(&str, MountFlags, bool); 27] = [
     ("ro", MountFlags::RDONLY, true),
     ("rw", MountFlags::RDONLY, false),
     ("nosuid", MountFlags::NOSUID, true),
@@ -40,10 +40,21 @@ const FLAG_WORDS: [(&str, MountFlags, bool); 21] = [
     ("nostrictatime", MountFlags::STRICTATIME, false),
     ("lazytime", MountFlags::LAZYTIME, true),
     ("nolazytime", MountFlags::LAZYTIME, false),
+    ("nosymfollow", MountFlags::NOSYMFOLLOW, true),
+    ("symfollow", MountFlags::NOSYMFOLLOW, false),
+    ("iversion", I_VERSION, true),
+    ("noiversion", I_VERSION, false),
+    ("silent", MountFlags::SILENT, true),
+    ("loud", MountFlags::SILENT, false),
 ];
+/// `MS_I_VERSION` of linux/mount.h.
+const I_VERSION: MountFlags = MountFlags::from_bits_retain(1 << 23);
 
 /// Words for people and boot scripts, which the kernel does not know.
 const IGNORED_WORDS: [&str; 7] = ["defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser"];
+
+/// Of words for programs in user space.
+const COMMENTS: [&str; 2] = ["x-", "X-"];
 
 /// Words that ask for another operation than mounting a device.
 const REFUSED_WORDS: [&str; 5] = ["bind", "rbind", "remount", "move", "loop"];
@@ -57,7 +68,7 @@ fn split_options(words: &[String]) -> std::result::Result<(MountFlags, String), 
             flags.set(*flag, *on);
         } else if REFUSED_WORDS.contains(&word) {
             return Err(format!("option `{word}` does not go with mounting a device"));
-        } else if !IGNORED_WORDS.contains(&word) && !word.starts_with("x-") {
+        } else if !IGNORED_WORDS.contains(&word) && !COMMENTS.iter().any(|prefix| word.starts_with(prefix)) {
             data.push(word);
         }
     }
@@ -173,10 +184,14 @@ mod tests {
             |words: &[&str]| split_options(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(words(&[]), Ok((MountFlags::empty(), String::new())));
         assert_eq!(words(&["ro", "noatime"]), Ok((MountFlags::RDONLY | MountFlags::NOATIME, String::new())));
+        assert_eq!(
+            words(&["nosymfollow,silent", "iversion"]),
+            Ok((MountFlags::NOSYMFOLLOW | MountFlags::SILENT | I_VERSION, String::new()))
+        );
         assert_eq!(words(&["ro", "rw"]), Ok((MountFlags::empty(), String::new())));
         assert_eq!(words(&["noload,nosuid"]), Ok((MountFlags::NOSUID, "noload".into())));
         assert_eq!(
-            words(&["defaults", "_netdev", "x-a.b", "nouuid"]),
+            words(&["defaults", "_netdev", "x-a.b", "X-a.b", "nouuid"]),
             Ok((MountFlags::empty(), "nouuid".into()))
         );
         assert_eq!(

@@ -18,19 +18,22 @@ pub enum Value {
     /// `1000:1000`
     UserAndGroup,
     OneOf(&'static [&'static str]),
+    /// `0`, `1`, or nothing, which turns it on.
+    Switch,
+    /// `1` or nothing; turned off it would be an xfs of version 4, which current kernels do not mount.
+    AlwaysOn,
     /// Parts with a comma between, each with a name and perhaps a value.
     Parts(&'static [Named]),
     /// Names with a comma between; `^` turns one off.
     Features(&'static [&'static str]),
 }
 
-use Value::{Absent, Features, Number, OneOf, Parts, Percent, UserAndGroup};
+use Value::{Absent, AlwaysOn, Features, Number, OneOf, Parts, Percent, Switch, UserAndGroup};
 
 const fn named(name: &'static str, value: Value) -> Named {
     Named { name, value }
 }
 
-const SWITCH: &[&str] = &["0", "1"];
 /// No kernel of this driver's machines has smaller pages, and larger blocks than pages cannot be mounted everywhere.
 const BLOCK_SIZES: &[&str] = &["1024", "2048", "4096", "1k", "2k", "4k"];
 
@@ -46,10 +49,10 @@ const EXT4: &[Named] = &[
         Parts(&[
             named("discard", Absent),
             named("nodiscard", Absent),
-            named("lazy_itable_init", OneOf(SWITCH)),
-            named("lazy_journal_init", OneOf(SWITCH)),
+            named("lazy_itable_init", Switch),
+            named("lazy_journal_init", Switch),
             named("num_backup_sb", OneOf(&["0", "1", "2"])),
-            named("packed_meta_blocks", OneOf(SWITCH)),
+            named("packed_meta_blocks", Switch),
             named("resize", Number),
             named("root_owner", UserAndGroup),
             named("stride", Number),
@@ -120,38 +123,34 @@ const XFS: &[Named] = &[
         Parts(&[
             named("size", OneOf(&["512", "1024", "2048"])),
             named("maxpct", Number),
-            named("align", OneOf(SWITCH)),
-            named("sparse", OneOf(SWITCH)),
-            named("nrext64", OneOf(SWITCH)),
+            named("align", AlwaysOn),
+            named("sparse", Switch),
+            named("nrext64", Switch),
         ]),
     ),
     named(
         "l",
         Parts(&[
-            named("internal", Absent),
-            named("internal", OneOf(&["1"])),
+            named("internal", AlwaysOn),
             named("size", Number),
             named("version", OneOf(&["2"])),
             named("su", Number),
             named("sunit", Number),
-            named("lazy-count", OneOf(SWITCH)),
+            named("lazy-count", AlwaysOn),
         ]),
     ),
     named(
         "m",
         Parts(&[
-            named("crc", OneOf(SWITCH)),
-            named("finobt", OneOf(SWITCH)),
-            named("rmapbt", OneOf(SWITCH)),
-            named("reflink", OneOf(SWITCH)),
-            named("bigtime", OneOf(SWITCH)),
-            named("inobtcount", OneOf(SWITCH)),
+            named("crc", AlwaysOn),
+            named("finobt", Switch),
+            named("rmapbt", Switch),
+            named("reflink", Switch),
+            named("bigtime", Switch),
+            named("inobtcount", Switch),
         ]),
     ),
-    named(
-        "n",
-        Parts(&[named("size", Number), named("version", OneOf(&["2"])), named("ftype", OneOf(SWITCH))]),
-    ),
+    named("n", Parts(&[named("size", Number), named("version", OneOf(&["2"])), named("ftype", AlwaysOn)])),
     named("s", Parts(&[named("size", OneOf(&["512", "4096", "4k"]))])),
 ];
 
@@ -214,6 +213,8 @@ impl Value {
                 text.split_once(':').is_some_and(|(user, group)| is_digits(user) && is_digits(group))
             }
             OneOf(values) => values.contains(&text),
+            Switch => matches!(text, "0" | "1"),
+            AlwaysOn => text == "1",
             Parts(parts) => text.split(',').all(|part| is_part(parts, part)),
             Features(names) => {
                 text.split(',').all(|name| names.contains(&name.strip_prefix('^').unwrap_or(name)))
@@ -228,9 +229,11 @@ impl Value {
             Percent => "0 to 50".into(),
             UserAndGroup => "<uid>:<gid>".into(),
             OneOf(values) => values.join(", "),
+            Switch => "0, 1".into(),
+            AlwaysOn => "1".into(),
             Parts(parts) => {
                 let part = |part: &Named| match part.value {
-                    Absent => part.name.to_owned(),
+                    Absent | AlwaysOn => part.name.to_owned(),
                     _ => format!("{}=<{}>", part.name, part.value.spelled()),
                 };
                 parts.iter().map(part).collect::<Vec<_>>().join(", ")
@@ -243,10 +246,21 @@ impl Value {
 fn is_part(parts: &[Named], text: &str) -> bool {
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
     parts.iter().filter(|part| part.name == name).any(|part| match (&part.value, value) {
-        (Absent, None) => true,
+        (Absent | Switch | AlwaysOn, None) => true,
         (allowed, Some(value)) => allowed.allows(value),
         (_, None) => false,
     })
+}
+
+/// Why a value is refused, where the list of what is allowed does not tell.
+pub fn reason(value: &Value, text: &str) -> Option<&'static str> {
+    let Parts(parts) = value else { return None };
+    let off = |part: &str| {
+        let named = |name: &str| parts.iter().any(|p| p.name == name && matches!(p.value, AlwaysOn));
+        part.split_once('=').is_some_and(|(name, value)| value == "0" && named(name))
+    };
+    let version_4 = "without it this is an xfs of version 4, which current kernels do not mount";
+    text.split(',').any(off).then_some(version_4)
 }
 
 fn is_digits(text: &str) -> bool {
