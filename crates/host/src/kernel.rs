@@ -171,7 +171,8 @@ pub trait Kernel: Send + Sync {
     /// Bytes of a block device.
     async fn device_size(&self, device: &Path) -> Result<u64>;
     /// Bytes that the filesystem on `device` was made for or last grown to, mounted or not. May stay a little
-    /// below the size of the device: filesystems count in blocks of their own.
+    /// below the size of the device: filesystems count in blocks of their own. `EBUSY` for one that another mount
+    /// namespace still has mounted, where its size on disk may be outdated (xfs).
     async fn filesystem_size(&self, device: &Path, fs_type: &str) -> Result<u64>;
     /// Every attached loop device.
     async fn loops(&self) -> Result<Vec<LoopDevice>>;

@@ -13,6 +13,8 @@ use crate::kernel::{KernelError, Result};
 
 /// As much as any field asked for here needs.
 const SUPERBLOCK: usize = 4096;
+/// One directory per mounted xfs.
+const LIVE_XFS: &str = "/sys/fs/xfs";
 const XFS_MAGIC: &[u8] = b"XFSB";
 /// Where the superblock of btrfs is, and where in it the fields are (btrfs on-disk format, "Superblock").
 const BTRFS_POSITION: u64 = 64 << 10;
@@ -29,12 +31,19 @@ pub(super) fn size(device: &Path, fs_type: &str) -> Result<u64> {
         "xfs" => match mounts::place_of(device)? {
             // A mounted xfs writes its superblock when it likes.
             Some(mount) => File::open(mount.target).and_then(|root| Ok(raw::xfs_size(&root)?)),
+            // Mounted where this process cannot see it, what it was grown to may be in its log only.
+            None if is_live_xfs(device) => Err(Errno::EBUSY.into()),
             None => xfs_size(device),
         },
         "btrfs" => btrfs_size(device),
         _ => Err(Errno::EOPNOTSUPP.into()),
     };
     size.map_err(|e| failed(device, fs_type, &e))
+}
+
+/// Whether the kernel has the xfs on a device mounted, in whichever mount namespace. It says so until all is written.
+fn is_live_xfs(device: &Path) -> bool {
+    device.file_name().is_some_and(|name| Path::new(LIVE_XFS).join(name).exists())
 }
 
 /// Block size and number of blocks, both big-endian.
