@@ -137,6 +137,11 @@ pub enum VolumeError {
          that installation is gone"
     )]
     PoolOfAnother { pool: PathBuf, owner: String, own: String, path: PathBuf },
+    #[error(
+        "pool `{pool}` is on a read-only filesystem and has no `{lock}`, without which a second process could serve it, \
+         too; remount it writable and start again"
+    )]
+    NoLock { pool: PathBuf, lock: String },
     #[error("pool is not usable")]
     Unhealthy { source: io::Error },
     #[error("{what}: no room is left on the disk; free some, or enlarge it")]
@@ -199,6 +204,7 @@ impl VolumeError {
             | Self::AtNextAttachment { .. }
             | Self::PoolTaken { .. }
             | Self::PoolOfAnother { .. }
+            | Self::NoLock { .. }
             | Self::ReadOnlyDisk { .. }
             | Self::Moving { .. }
             | Self::Unhealthy { .. } => Code::FailedPrecondition,

@@ -41,6 +41,9 @@ pub async fn take(host: &Host, root: &Path, lock: &str) -> Result<Lock> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(VolumeError::PoolTaken { pool: root.to_owned() })
         }
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            Err(VolumeError::NoLock { pool: root.to_owned(), lock: lock.to_owned() })
+        }
         taken => taken.during("lock the pool"),
     }
 }

@@ -28,7 +28,12 @@ pub(super) fn take(path: &Path) -> io::Result<Lock> {
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let file = match options.open(path) {
             // Where nobody can write, holding off others is all there is to a lock.
-            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path)?,
+            Err(read_only) if read_only.kind() == io::ErrorKind::ReadOnlyFilesystem => match File::open(path)
+            {
+                // That it cannot be made says more than that it is not there.
+                Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Err(read_only),
+                opened => opened?,
+            },
             opened => opened?,
         };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;

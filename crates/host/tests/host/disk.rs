@@ -9,6 +9,20 @@ use bowline_host::fake;
 
 use crate::world::World;
 
+/// Goal: a lock file that cannot be made is told apart from a directory that is missing.
+#[tokio::test]
+async fn locks_on_a_read_only_filesystem() {
+    let world = World::new();
+    let (disk, kernel) = (&world.host.disk, &world.host.kernel);
+    let (dir, read_only) = (world.dir("dir"), world.dir("read-only"));
+    drop(disk.lock(&dir.join("there")).await.unwrap());
+    kernel.bind(&dir, &read_only, true).await.unwrap();
+    drop(disk.lock(&read_only.join("there")).await.unwrap());
+    let refused = disk.lock(&read_only.join("missing")).await.err().unwrap();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{refused}");
+    kernel.unmount(&read_only).await.unwrap();
+}
+
 #[tokio::test]
 async fn real_disk() {
     let world = World::new();

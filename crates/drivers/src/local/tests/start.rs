@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::world::{World, block, mount, target};
 use crate::doors::{Fault, Faults, faulty};
-use crate::local::run;
+use crate::error::chain;
+use crate::local::{LocalConfig, run};
 
 const SOCKET: &str = "/var/lib/csi.sock";
 
@@ -106,4 +107,30 @@ async fn a_failure_of_any_effect_of_a_start() {
         let world = world.restart().await;
         assert_in_order(&world, &format!("{number}")).await;
     }
+}
+
+/// Goal: a pool has one driver at a time, and belongs to one installation for good.
+#[tokio::test]
+async fn a_pool_of_another_is_refused() {
+    let world = World::new().await;
+    let start = |installation: Option<&str>, pool: &str| {
+        let installation = installation.map(str::to_owned);
+        let others = Vec::new();
+        let config = LocalConfig { pool: pool.into(), installation, others, ..world.config.clone() };
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let host = world.host.clone();
+        async move {
+            run(host, config, Path::new("/var/lib/second.sock"), stop).await.map_err(|error| chain(&error))
+        }
+    };
+    let refused = start(None, "/var/lib/pool").await.unwrap_err();
+    assert!(refused.contains("is served by another process"), "{refused}");
+    start(Some("first"), "/var/lib/own").await.unwrap();
+    start(Some("first"), "/var/lib/own").await.unwrap();
+    start(None, "/var/lib/own").await.unwrap();
+    let before = world.machine.files();
+    let refused = start(Some("second"), "/var/lib/own").await.unwrap_err();
+    assert!(refused.contains("belongs to the installation `first`"), "{refused}");
+    assert_eq!(world.machine.files(), before, "nothing was touched");
 }

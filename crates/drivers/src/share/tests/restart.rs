@@ -134,3 +134,37 @@ async fn a_pool_of_another_is_refused() {
     let refused = start(Some("second"), "/var/lib/own").await.unwrap_err();
     assert!(refused.contains("belongs to the installation `first`"), "{refused}");
 }
+
+/// Goal: a read-only pool that no version with locks has served says what is missing.
+#[tokio::test]
+async fn a_read_only_pool_without_a_lock_is_refused() {
+    let world = World::new().await;
+    let config = crate::share::ShareConfig { pool: "/var/lib/old".into(), ..config() };
+    world.host.disk.create_dir_all(&config.pool, 0o700).await.unwrap();
+    world.machine.set_read_only(true);
+    let socket = Path::new("/var/lib/second.sock");
+    let refused = run(world.host.clone(), config, socket, CancellationToken::new()).await.unwrap_err();
+    let refused = crate::error::chain(&refused);
+    for part in ["/var/lib/old", "read-only", "share.lock", "remount it writable"] {
+        assert!(refused.contains(part), "{part} in {refused}");
+    }
+}
+
+/// Goal: a pod whose share has lost its record can end.
+#[tokio::test]
+async fn a_quarantined_share_can_be_unpublished() {
+    let world = World::new().await;
+    world.create("v").await.unwrap();
+    world.publish("v", "a").await.unwrap();
+    let record = data("v").with_file_name("record.json");
+    let text = String::from_utf8(world.host.disk.read(&record).await.unwrap()).unwrap();
+    let newer = text.replace("\"version\": 1", "\"version\": 2");
+    assert_ne!(text, newer);
+    world.host.disk.write_atomic(&record, newer.as_bytes(), 0o600).await.unwrap();
+    let world = world.restart().await;
+    assert_eq!(code(&world.publish("v", "b").await), Code::Internal, "quarantined");
+    world.unpublish("v", "a").await.unwrap();
+    assert_eq!(world.machine.mounts(), []);
+    assert!(!world.exists(&target("a")).await);
+    assert_eq!(world.host.disk.read(&record).await.unwrap(), newer.as_bytes(), "untouched");
+}
