@@ -10,6 +10,8 @@
 #[derive(Debug)]
 pub struct Requests {
     at: At,
+    /// Where header fields stopped that go on in a CONTINUATION frame.
+    continued: Option<Field>,
 }
 
 #[derive(Debug)]
@@ -20,8 +22,23 @@ enum At {
     Head([u8; FRAME_HEAD], usize),
     /// Bytes of a frame without header fields to come.
     Skip(u32),
-    /// Header fields: bytes before them, bytes left in the frame, and where in a field they are.
-    Fields { before: u32, left: u32, field: Field },
+    Fields(Fields),
+}
+
+/// A frame with header fields.
+#[derive(Debug)]
+struct Fields {
+    /// Whether its first byte, which tells the length of the padding, is to come.
+    padded: bool,
+    /// Bytes before the fields to come.
+    before: u32,
+    /// Bytes of the frame to come.
+    left: u32,
+    /// Bytes of padding at its end.
+    padding: u32,
+    field: Field,
+    /// Whether no CONTINUATION frame follows.
+    last: bool,
 }
 
 /// Where in the compressed header fields (RFC 7541) the next byte belongs.
@@ -59,12 +76,22 @@ enum Text {
     /// A name in full; how many of its bytes are those of `:authority`, as long as all are.
     Name(Option<usize>),
     Value,
-    Authority,
+    Authority(Host),
+}
+
+/// Where in the name of a server the next byte belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Begin,
+    /// Between the brackets of an IPv6 address.
+    Address,
+    Rest,
 }
 
 const PREFACE: u32 = 24;
 const FRAME_HEAD: usize = 9;
 const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
@@ -80,7 +107,7 @@ const REPLACEMENT: u8 = b'-';
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { at: At::Preface(PREFACE) }
+        Self { at: At::Preface(PREFACE), continued: None }
     }
 }
 
@@ -101,36 +128,55 @@ impl Requests {
                 if let Some(place) = head.get_mut(have) {
                     *place = *byte;
                 }
-                if have + 1 < FRAME_HEAD { At::Head(head, have + 1) } else { frame(head) }
+                if have + 1 < FRAME_HEAD { At::Head(head, have + 1) } else { self.frame(head) }
             }
-            At::Fields { before, left, field } => {
-                let field = if before == 0 { field.next(byte) } else { field };
-                match left {
-                    1 => next_frame(),
-                    _ => At::Fields { before: before.saturating_sub(1), left: left - 1, field },
-                }
-            }
+            At::Fields(fields) => self.within(fields.next(byte)),
         };
+    }
+
+    fn frame(&mut self, head: [u8; FRAME_HEAD]) -> At {
+        let [a, b, c, kind, flags, ..] = head;
+        let left = u32::from_be_bytes([0, a, b, c]);
+        let last = flags & END_HEADERS != 0;
+        match (kind, self.continued.take()) {
+            (HEADERS, _) => {
+                let padded = flags & PADDED != 0;
+                let before = u32::from(padded) + if flags & PRIORITY == 0 { 0 } else { PRIORITY_LENGTH };
+                self.within(Fields { padded, before, left, padding: 0, field: Field::Start, last })
+            }
+            (CONTINUATION, Some(field)) => {
+                self.within(Fields { padded: false, before: 0, left, padding: 0, field, last })
+            }
+            _ if left == 0 => next_frame(),
+            _ => At::Skip(left),
+        }
+    }
+
+    fn within(&mut self, fields: Fields) -> At {
+        if fields.left > 0 {
+            return At::Fields(fields);
+        }
+        self.continued = (!fields.last).then_some(fields.field);
+        next_frame()
+    }
+}
+
+impl Fields {
+    fn next(mut self, byte: &mut u8) -> Self {
+        if self.padded {
+            self.padded = false;
+            self.padding = u32::from(*byte);
+        } else if self.before == 0 && self.left > self.padding {
+            self.field = self.field.next(byte);
+        }
+        self.before = self.before.saturating_sub(1);
+        self.left -= 1;
+        self
     }
 }
 
 fn next_frame() -> At {
     At::Head([0; FRAME_HEAD], 0)
-}
-
-/// Fields that go on in another frame are left alone, since few clients ever send so many.
-fn frame(head: [u8; FRAME_HEAD]) -> At {
-    let [a, b, c, kind, flags, ..] = head;
-    let length = u32::from_be_bytes([0, a, b, c]);
-    let pads = u32::from(flags & PADDED != 0);
-    let before = pads + if flags & PRIORITY == 0 { 0 } else { PRIORITY_LENGTH };
-    match length {
-        0 => next_frame(),
-        _ if kind == HEADERS && flags & END_HEADERS != 0 => {
-            At::Fields { before, left: length, field: Field::Start }
-        }
-        _ => At::Skip(length),
-    }
 }
 
 impl Field {
@@ -151,10 +197,12 @@ impl Field {
                 }
             }
             Self::Bytes { of, left, plain } => {
-                let of = of.with(*byte, plain);
-                if of == Text::Authority && plain && !is_of_host(*byte) {
+                if let (Text::Authority(host), true) = (of, plain)
+                    && !host.allows(*byte)
+                {
                     *byte = REPLACEMENT;
                 }
+                let of = of.with(*byte, plain);
                 if left > 1 { Self::Bytes { of, left: left - 1, plain } } else { of.end() }
             }
         }
@@ -175,7 +223,7 @@ impl Then {
         match self {
             Self::Nothing => Field::Start,
             Self::NameIndex if number == 0 => Field::Length { of: Text::Name(Some(0)) },
-            Self::NameIndex if number == AUTHORITY => Field::Length { of: Text::Authority },
+            Self::NameIndex if number == AUTHORITY => Field::Length { of: Text::Authority(Host::Begin) },
             Self::NameIndex => Field::Length { of: Text::Value },
             Self::TextLength { of, .. } if number == 0 => of.end(),
             Self::TextLength { of, plain } => Field::Bytes { of, left: number, plain },
@@ -191,21 +239,39 @@ impl Text {
                 Self::Name(Some(same + 1))
             }
             Self::Name(_) => Self::Name(None),
-            value @ (Self::Value | Self::Authority) => value,
+            Self::Value => Self::Value,
+            Self::Authority(host) => Self::Authority(host.with(byte)),
         }
     }
 
     fn end(self) -> Field {
         match self {
-            Self::Name(Some(same)) if same == AUTHORITY_NAME.len() => Field::Length { of: Self::Authority },
+            Self::Name(Some(same)) if same == AUTHORITY_NAME.len() => {
+                Field::Length { of: Self::Authority(Host::Begin) }
+            }
             Self::Name(_) => Field::Length { of: Self::Value },
-            Self::Value | Self::Authority => Field::Start,
+            Self::Value | Self::Authority(_) => Field::Start,
         }
     }
 }
 
-fn is_of_host(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':')
+impl Host {
+    fn allows(self, byte: u8) -> bool {
+        let bracket = match self {
+            Self::Begin => byte == b'[',
+            Self::Address => byte == b']',
+            Self::Rest => false,
+        };
+        bracket || byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':')
+    }
+
+    fn with(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Begin, b'[') => Self::Address,
+            (Self::Address, byte) if byte != b']' => Self::Address,
+            _ => Self::Rest,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -272,23 +338,70 @@ mod tests {
 
     #[test]
     fn ordinary_names_pass_unchanged() {
-        for authority in ["localhost", "localhost:50051", "csi.sock", ""] {
+        for authority in ["localhost", "localhost:50051", "csi.sock", "[::1]:50051", "[fe80::1]", ""] {
             let sent = [PREFACE_BYTES, &frame(HEADERS, END_HEADERS, &fields(authority))].concat();
             assert_eq!(rewritten(&sent, 4096), sent, "{authority}");
         }
+        for (authority, expected) in [("a[b]", "a-b-"), ("[::1%251]", "[::1-251]"), ("[::1][", "[::1]-")] {
+            let stream = |name| [PREFACE_BYTES, &frame(HEADERS, END_HEADERS, &fields(name))].concat();
+            assert_eq!(rewritten(&stream(authority), 4096), stream(expected), "{authority}");
+        }
     }
 
+    /// Fields may be cut between any two bytes, with padding in the first frame and empty frames between.
     #[test]
-    fn any_bytes_keep_their_number_and_do_no_harm() {
+    fn fields_that_go_on_in_further_frames() {
+        let stream = |authority: &str, first: usize, second: usize| {
+            let fields = fields(authority);
+            let (start, rest) = fields.split_at(first);
+            let (middle, end) = rest.split_at(second.min(rest.len()));
+            let padded = [&[2][..], start, &[0x41, 1]].concat();
+            [
+                PREFACE_BYTES,
+                &frame(HEADERS, PADDED, &padded),
+                &frame(CONTINUATION, 0, middle),
+                &frame(CONTINUATION, 0, b""),
+                &frame(CONTINUATION, END_HEADERS, end),
+                &frame(HEADERS, END_HEADERS, &fields),
+            ]
+            .concat()
+        };
+        for first in 0..fields("%2Frun%2Fcsi.sock").len() {
+            let (sent, expected) =
+                (stream("%2Frun%2Fcsi.sock", first, 7), stream("-2Frun-2Fcsi.sock", first, 7));
+            assert_eq!(rewritten(&sent, 5), expected, "cut at {first}");
+        }
+    }
+
+    /// Whatever arrives, in whichever pieces: bytes only ever become the replacement, how they arrive makes no
+    /// difference, and a name that was rewritten once stays.
+    #[test]
+    fn any_bytes_do_no_harm() {
         let mut state = 1_u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state.to_be_bytes()[0]
         };
-        for _ in 0..200 {
+        let mut changed = 0;
+        for _ in 0..500 {
             let noise: Vec<u8> = (0..300).map(|_| random()).collect();
-            let sent = [PREFACE_BYTES, &frame(HEADERS, END_HEADERS, &noise), &noise].concat();
-            assert_eq!(rewritten(&sent, 11).len(), sent.len());
+            let flags = if random() & 1 == 0 { END_HEADERS } else { 0 };
+            let fields = [b"\x41\x05", &noise[..]].concat();
+            let sent = [
+                PREFACE_BYTES,
+                &frame(HEADERS, flags, &fields),
+                &frame(CONTINUATION, END_HEADERS, &noise),
+                &noise,
+            ]
+            .concat();
+            let whole = rewritten(&sent, sent.len());
+            for (before, after) in sent.iter().zip(&whole).filter(|(before, after)| before != after) {
+                assert!(*after == REPLACEMENT && !before.is_ascii_alphanumeric(), "{before} became {after}");
+                changed += 1;
+            }
+            assert_eq!(rewritten(&sent, 1 + usize::from(random() % 20)), whole);
+            assert_eq!(rewritten(&whole, 4096), whole);
         }
+        assert!(changed > 0, "some authority had to change");
     }
 }

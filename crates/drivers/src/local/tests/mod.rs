@@ -1,5 +1,6 @@
 //! The driver behind a real gRPC client, on a machine in memory.
 
+mod authority;
 mod bad_luck;
 mod block;
 mod capacity;
