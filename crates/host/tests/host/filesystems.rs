@@ -3,23 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::world::{World, errno, program};
-
-/// Bytes of a filesystem that was just unmounted. A container that is being set up has a copy of all mounts for a moment,
-/// and with it the filesystem.
-async fn unmounted_size(world: &World, device: &Path, fs_type: &str) -> u64 {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        match world.host.kernel.filesystem_size(device, fs_type).await {
-            Err(busy) if busy.errno == Some(nix::libc::EBUSY) && Instant::now() < end => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            size => return size.unwrap(),
-        }
-    }
-}
+use crate::world::{World, errno, program, until_free};
 
 /// Goal: the size of an xfs whose superblock may be outdated is never told.
 #[tokio::test]
@@ -44,7 +29,8 @@ async fn an_xfs_that_is_still_mounted_elsewhere_has_no_size_yet() {
     assert_eq!(unknown.errno, Some(nix::libc::EBUSY), "{unknown}");
     drop(elsewhere.stdin.take());
     elsewhere.wait().unwrap();
-    assert_eq!(unmounted_size(&world, &device, "xfs").await, size);
+    until_free(&device).await;
+    assert_eq!(kernel.filesystem_size(&device, "xfs").await.unwrap(), size);
     kernel.loop_detach(&device).await.unwrap();
 }
 
@@ -61,12 +47,12 @@ async fn sizes_are_those_of_making_and_growing() {
         assert_eq!(kernel.filesystem_size(&device, fs_type).await.unwrap(), made_for, "{fs_type}");
         // A mounted ext4 grows only with a capability that not every machine gives.
         if fs_type == "ext4" {
-            kernel.unmount(&target).await.unwrap();
+            world.unmount(&device, &target).await;
         }
         kernel.grow_filesystem(&device, &target, fs_type).await.unwrap();
         assert_eq!(kernel.filesystem_size(&device, fs_type).await.unwrap(), made_for * 2, "{fs_type}");
-        kernel.unmount(&target).await.unwrap();
-        assert_eq!(unmounted_size(&world, &device, fs_type).await, made_for * 2, "{fs_type}");
+        world.unmount(&device, &target).await;
+        assert_eq!(kernel.filesystem_size(&device, fs_type).await.unwrap(), made_for * 2, "{fs_type}");
         for other in ["ext4", "xfs", "btrfs", "vfat"].iter().filter(|other| **other != fs_type) {
             assert!(kernel.filesystem_size(&device, other).await.is_err(), "{fs_type} is no {other}");
         }
@@ -85,14 +71,14 @@ async fn noted_errors_are_counted() {
             assert!(program("xfs_io", &["-x", "-c", "shutdown", target.to_str().unwrap()]).0);
             assert_eq!(kernel.filesystem_errors(&device, fs_type).await.unwrap(), 1);
         }
-        kernel.unmount(&target).await.unwrap();
+        world.unmount(&device, &target).await;
         assert_eq!(kernel.filesystem_errors(&device, fs_type).await.unwrap(), 0, "{fs_type}");
         if fs_type == "ext4" {
             assert!(program("debugfs", &["-w", "-R", "ssv error_count 3", device.to_str().unwrap()]).0);
             assert_eq!(kernel.filesystem_errors(&device, fs_type).await.unwrap(), 3, "not mounted");
             kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
             assert_eq!(kernel.filesystem_errors(&device, fs_type).await.unwrap(), 3, "mounted");
-            kernel.unmount(&target).await.unwrap();
+            world.unmount(&device, &target).await;
         }
         kernel.loop_detach(&device).await.unwrap();
     }
@@ -115,13 +101,13 @@ async fn identities_are_renewed_where_they_must_be() {
         if renewed {
             assert!(kernel.renew_identity(&device, fs_type).await.is_err(), "it is mounted");
         }
-        kernel.unmount(&target).await.unwrap();
+        world.unmount(&device, &target).await;
         let before = identity(&device);
         kernel.renew_identity(&device, fs_type).await.unwrap();
         assert_eq!(identity(&device) != before, renewed, "{fs_type}");
         kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
         assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "kept");
-        kernel.unmount(&target).await.unwrap();
+        world.unmount(&device, &target).await;
         kernel.loop_detach(&device).await.unwrap();
     }
 }
@@ -165,7 +151,7 @@ async fn every_mounted_device_is_known_as_such() {
         if fs_type != "ext4" {
             kernel.grow_filesystem(&device, &target, fs_type).await.unwrap();
         }
-        kernel.unmount(&target).await.unwrap();
+        world.unmount(&device, &target).await;
         kernel.loop_detach(&device).await.unwrap();
     }
 }

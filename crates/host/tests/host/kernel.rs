@@ -6,7 +6,7 @@ use std::io::Write;
 use bowline_host::kernel::KernelError;
 use nix::libc;
 
-use crate::world::{World, errno, program};
+use crate::world::{World, errno, program, until_free};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twelve_loop_devices_in_parallel() {
@@ -182,6 +182,7 @@ async fn filesystems_mount_and_bind() {
             kernel.unmount(path).await.unwrap();
         }
         assert!(kernel.mount_at(&target).await.unwrap().is_none());
+        until_free(&device).await;
         kernel.check_filesystem(&device, fs_type).await.unwrap();
         kernel.loop_detach(&device).await.unwrap();
     }
@@ -271,7 +272,7 @@ async fn grow(world: &World, name: &str, fs_type: &str, mounted: bool) -> Result
     let grown = if mounted {
         kernel.grow_filesystem(&device, &target, fs_type).await
     } else {
-        kernel.unmount(&target).await.unwrap();
+        world.unmount(&device, &target).await;
         let grown = kernel.grow_filesystem(&device, &target, fs_type).await;
         kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
         grown

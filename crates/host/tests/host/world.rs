@@ -1,8 +1,11 @@
 //! A scratch directory on a real disk that leaves no mount or loop device behind, also when a test fails.
 
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_host::Host;
 use bowline_host::containers::ContainerSpec;
@@ -80,6 +83,13 @@ impl World {
         (device, target)
     }
 
+    /// Unmounts, and waits until the filesystem has let go of its device. A container that is being set up has a copy of
+    /// all mounts for a moment, and with it the filesystem.
+    pub async fn unmount(&self, device: &Path, target: &Path) {
+        self.host.kernel.unmount(target).await.unwrap();
+        until_free(device).await;
+    }
+
     /// A container that runs a shell script, with its log in this directory.
     pub fn script(&self, id: &str, script: &str) -> ContainerSpec {
         ContainerSpec {
@@ -106,6 +116,16 @@ impl World {
             _ => panic!("not an entry of a log: {entry:?}"),
         };
         std::fs::read_to_string(&spec.log).unwrap_or_default().lines().map(text).collect()
+    }
+}
+
+/// Waits until no filesystem and no exclusive user has a device.
+pub async fn until_free(device: &Path) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while let Err(busy) = OpenOptions::new().read(true).custom_flags(nix::libc::O_EXCL).open(device) {
+        let busy_still = busy.kind() == ErrorKind::ResourceBusy && Instant::now() < end;
+        assert!(busy_still, "{}: {busy}", device.display());
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
