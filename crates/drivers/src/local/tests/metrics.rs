@@ -183,8 +183,8 @@ async fn spans_name_the_volume_and_no_secret() {
     request.secrets.insert("key".into(), "s3cret".into());
     request.parameters.insert("csi.storage.k8s.io/pvc/name".into(), "hidden".into());
     world.controller().create_volume(request).await.unwrap();
-    world.attach("a", super::world::mount_with(&["password=s3cret"])).await.unwrap_err();
     world.attach("a", mount()).await.unwrap();
+    world.stage("a", super::world::mount_with(&["password=s3cret"])).await.unwrap_err();
     let get = bowline_proto::csi::v1::ControllerGetVolumeRequest { volume_id: "a".into() };
     world.controller().controller_get_volume(get).await.unwrap();
 
