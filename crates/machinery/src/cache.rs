@@ -246,15 +246,26 @@ impl<K: Object> Cache<K> {
         }
     }
 
-    /// Takes in a complete list: what is not in it is gone, unless it was written after the list was made.
-    pub(crate) fn replaced(&self, objects: Vec<K>) {
+    /// The watch has delivered everything up to this version.
+    pub(crate) fn passed(&self, version: u64) {
+        self.write().saw(version);
+        self.drop_passed(version);
+    }
+
+    /// Takes in a complete list that was made at `version`: what is not in it is gone, unless it was written later.
+    ///
+    /// A list older than what was seen comes from a lagging API server. It is refused as a whole: what it lacks may have
+    /// been created since, and what it has may be gone.
+    #[must_use]
+    pub(crate) fn replaced(&self, objects: Vec<K>, version: u64) -> bool {
+        if version < self.read().seen {
+            return false;
+        }
         let listed: BTreeSet<ObjectKey> = objects.iter().map(Meta::key).collect();
-        let newest = objects.iter().map(Meta::version).max().unwrap_or(0);
         let missing = self.list().into_iter().map(|object| object.key()).filter(|key| !listed.contains(key));
         for key in missing {
             self.change(&key, None, |state| {
-                let known = newest.max(state.seen);
-                state.objects.get(&key).is_some_and(|cached| cached.version() <= known)
+                state.objects.get(&key).is_some_and(|cached| cached.version() <= version)
             });
         }
         for object in objects {
@@ -265,9 +276,12 @@ impl<K: Object> Cache<K> {
             });
         }
         let mut state = self.write();
+        state.saw(version);
         state.gone.retain(|key, _| listed.contains(key));
+        state.unconfirmed.retain(|(noted, _)| *noted > version);
         drop(state);
         self.listed();
+        true
     }
 
     /// No first list will come any more: whoever waits for it may go on, and finds that the process is to end.
@@ -319,7 +333,7 @@ impl<K: Object> Cache<K> {
 impl<K: Meta> State<K> {
     /// The server has told of this version of an object, by itself.
     fn told(&mut self, key: &ObjectKey, version: u64) {
-        self.seen = self.seen.max(version);
+        self.saw(version);
         if let Some(noted) =
             self.objects.get(key).map(|cached| cached.version()).filter(|noted| *noted <= version)
         {
@@ -329,6 +343,10 @@ impl<K: Meta> State<K> {
 }
 
 impl<K> State<K> {
+    fn saw(&mut self, version: u64) {
+        self.seen = self.seen.max(version);
+    }
+
     fn set(&mut self, key: &ObjectKey, new: Option<Arc<K>>) {
         let old = match &new {
             Some(object) => self.objects.insert(key.clone(), object.clone()),
@@ -444,9 +462,21 @@ mod tests {
         let cache = Cache::<ConfigMap>::default();
         cache.applied(object("old", 1));
         cache.note(object("new", 9));
-        cache.replaced(vec![object("kept", 4)]);
+        assert!(cache.replaced(vec![object("kept", 4)], 5));
         let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
         assert_eq!(names, ["kept", "new"]);
+    }
+
+    /// A lagging API server answers a relist with what was true before the watch told of more (B2).
+    #[test]
+    fn a_list_older_than_what_was_seen_changes_nothing() {
+        let cache = Cache::<ConfigMap>::default();
+        assert!(cache.replaced(vec![object("a", 5)], 6));
+        cache.applied(object("b", 9));
+        cache.deleted(&object("a", 10));
+        assert!(!cache.replaced(vec![object("a", 5)], 8), "refused");
+        let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
+        assert_eq!(names, ["b"], "`a` was deleted and `b` created after that list was made");
     }
 
     /// Created by us, deleted by somebody while there was no watch: the list says nothing of it, and is older than it seems.
@@ -463,7 +493,7 @@ mod tests {
             if !late {
                 cache.note(object("ours", 100));
             }
-            cache.replaced(vec![object("other", 40)]);
+            assert!(cache.replaced(vec![object("other", 40)], 40));
             if late {
                 cache.note(object("ours", 100));
             }
@@ -472,6 +502,25 @@ mod tests {
             assert_eq!(cache.list().len(), 1, "the watch would have told of it; late: {late}");
             assert_eq!(*ended.lock().unwrap(), ["ours"]);
         }
+    }
+
+    /// Quiet kinds: no event of another object passes the version of our write, but bookmarks do.
+    #[test]
+    fn a_bookmark_or_a_list_passes_what_was_deleted_without_a_word() {
+        let names =
+            |cache: &Cache<ConfigMap>| cache.list().iter().map(|o| o.name().to_owned()).collect::<Vec<_>>();
+        let cache = Cache::<ConfigMap>::default();
+        cache.note(object("ours", 100));
+        cache.passed(99);
+        assert_eq!(names(&cache), ["ours"]);
+        cache.passed(101);
+        assert_eq!(names(&cache), Vec::<String>::new());
+        assert!(!cache.replaced(vec![object("ours", 100)], 100), "older than the bookmark");
+        cache.note(object("late", 103));
+        assert!(cache.replaced(Vec::new(), 102));
+        assert_eq!(names(&cache), ["late"], "written after the list was made");
+        assert!(cache.replaced(Vec::new(), 103));
+        assert_eq!(names(&cache), Vec::<String>::new());
     }
 
     #[test]

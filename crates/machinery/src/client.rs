@@ -1,18 +1,25 @@
-//! One client type: a kubeconfig, or the API server in this process.
+//! One client type: a kubeconfig, a pod's service account, or the API server in this process.
+//!
+//! Every client has the same line in front of it (`line`): a deadline for each call, and `Retry-After` honoured. A client
+//! over the network has connections that watches share and that keep-alives guard (`transport`).
+
+pub mod line;
+pub mod source;
+mod transport;
 
 use std::fmt::Debug;
-use std::path::Path;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::Service;
 
 pub use kube::Client;
+pub use line::Line;
+pub use source::{Environment, Source};
 
 /// A built-in Kubernetes type that roles read and write.
 pub trait Object:
@@ -41,18 +48,34 @@ impl<T> Object for T where
 {
 }
 
-/// Why no client could be made.
+/// Why there is no client, in one line each: what failed, why, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("read kubeconfig `{path}`")]
-    Read { path: String, source: kube::config::KubeconfigError },
-    #[error("find an API server: neither --kubeconfig nor a service account is there")]
-    Infer(#[source] kube::config::InferConfigError),
-    #[error("connect to the API server")]
-    Connect(#[source] kube::Error),
+    #[error("read kubeconfig `{path}`: {why}; pass the path of a kubeconfig with --kubeconfig")]
+    Read { path: String, why: String },
+    #[error("use kubeconfig `{path}`: {why}")]
+    Unusable { path: String, why: String },
+    #[error(
+        "use kubeconfig `{path}`: its user has no client certificate, token, password or exec plugin; add one to `users`"
+    )]
+    NoCredentials { path: String },
+    #[error(
+        "find the API server: {why}; pass --kubeconfig, or run in a pod with a service account (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the mounted token)"
+    )]
+    NotInPod { why: String },
+    #[error("prepare connections to the API server `{server}`: {why}")]
+    Prepare { server: String, why: String },
+    #[error(
+        "reach the API server: {why}; check that it runs and that the address in the kubeconfig is right"
+    )]
+    Unreachable { why: String },
+    #[error(
+        "log in to the API server: it refuses our credentials ({why}); renew the certificate or token of the kubeconfig or service account"
+    )]
+    Unauthorized { why: String },
 }
 
-/// A client of the API server in this process: no socket, no TLS.
+/// A client of the API server in this process: no socket, no TLS, but the same line in front of it.
 pub fn in_process<S, B>(service: S) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -61,18 +84,54 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<tower::BoxError>,
 {
-    Client::new(service, "default")
+    in_process_with(service, Line::default())
 }
 
-/// A client from a kubeconfig file, or from the surroundings (environment, service account) when none is given.
-pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let read = |source| ClientError::Read { path: path.display().to_string(), source };
-            let file = Kubeconfig::read_from(path).map_err(read)?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(read)?
-        }
-        None => kube::Config::infer().await.map_err(ClientError::Infer)?,
-    };
-    Client::try_from(config).map_err(ClientError::Connect)
+/// The same with a line of the caller's own, such as one with the simulation's randomness or another deadline.
+pub fn in_process_with<S, B>(service: S, line: Line) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<tower::BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    Client::new(line.before(service), "default")
 }
+
+/// A client for what `source` says. Talks to nobody yet; `check` does.
+pub async fn connect(source: &Source, line: Line) -> Result<Client, ClientError> {
+    let config = source.load().await?;
+    transport::client(config, line)
+}
+
+/// One question that any user may ask, to find early that the server is unreachable or refuses the credentials.
+pub async fn check(client: &Client) -> Result<(), ClientError> {
+    match client.apiserver_version().await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 401 => {
+            Err(ClientError::Unauthorized { why: status.message.clone() })
+        }
+        // Whoever may not read the version has reached the server and is known to it.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+        Err(error) => Err(ClientError::Unreachable { why: one_line(&error) }),
+    }
+}
+
+/// An error with all its causes in one line; hyper says only "client error (Connect)" by itself.
+pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // Many errors repeat their source in their own text.
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests;

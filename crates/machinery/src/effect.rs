@@ -10,7 +10,7 @@ use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Precondit
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::client::{Client, Object};
+use crate::client::{Client, Object, one_line};
 use crate::informers::Informers;
 use crate::journal::{Entry, Journal};
 
@@ -56,7 +56,7 @@ impl From<kube::Error> for EffectError {
                 let fate = if status.code < 500 { Fate::Refused } else { Fate::Unknown };
                 Self { fate, code: status.code.into(), message: status.message.clone() }
             }
-            other => Self::unknown(other.to_string()),
+            other => Self::unknown(one_line(&other)),
         }
     }
 }
@@ -152,12 +152,11 @@ impl Effects {
         let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
         match done {
             Ok(either) => {
-                either
-                    .either(|last| self.note_deletion(last), |_| self.informers.of::<K>().note_gone(object));
+                either.either(|last| self.note_deletion(last), |_| self.note_gone(object));
                 Ok(())
             }
             Err(error) if error.not_found() => {
-                self.informers.of::<K>().note_gone(object);
+                self.note_gone(object);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -224,15 +223,26 @@ impl Effects {
         match &answer {
             // Taking the last finalizer off deletes; the answer is then the object's last state.
             Ok(answer) if answer.deleting() => self.note_deletion(answer.clone()),
-            Ok(answer) => self.informers.of::<K>().note(answer.clone()),
-            Err(error) if error.not_found() && verb != "create" => self.informers.of::<K>().note_gone(object),
+            Ok(answer) => {
+                if let Some(cache) = self.informers.known::<K>() {
+                    cache.note(answer.clone());
+                }
+            }
+            Err(error) if error.not_found() && verb != "create" => self.note_gone(object),
             Err(_) => {}
         }
         answer
     }
 
+    // A kind that no role reads has no cache, and a write starts no watch of it.
+    fn note_gone<K: Object>(&self, object: &K) {
+        if let Some(cache) = self.informers.known::<K>() {
+            cache.note_gone(object);
+        }
+    }
+
     fn note_deletion<K: Object>(&self, object: K) {
-        let cache = self.informers.of::<K>();
+        let Some(cache) = self.informers.known::<K>() else { return };
         // The finalizers of a namespace stand in its spec: only the watch knows when it is gone.
         if K::kind(&()) == "Namespace" { cache.note(object) } else { cache.note_deletion(object) }
     }

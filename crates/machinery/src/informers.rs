@@ -1,69 +1,102 @@
-//! Shared informers: at most one watch per kind and process, however many roles read it.
+//! Shared informers: at most one watch per kind and process, however many roles read it, and none for other kinds.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt;
-use kube::Api;
-use kube::runtime::watcher::{self, Event, watcher};
+use bowline_host::Random;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
 use crate::client::{Client, Object};
-
-/// Pause after a failed list or watch.
-const RETRY: Duration = Duration::from_millis(500);
+use crate::reflector::{Reflector, Scope, Target};
 
 /// Hands out the caches of one process.
 #[derive(Clone)]
 pub struct Informers {
     client: Client,
+    random: Arc<dyn Random>,
     stop: CancellationToken,
-    caches: Arc<Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>>,
+    kinds: Arc<Mutex<Kinds>>,
+}
+
+#[derive(Default)]
+struct Kinds {
+    caches: BTreeMap<TypeId, Box<dyn Any + Send>>,
+    scopes: BTreeMap<TypeId, Scope>,
+}
+
+/// A kind was to be restricted whose watch runs already, with more rights than it should need.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("restrict the watch of {kind}: it was started before; restrict it before the first role asks for it")]
+pub struct AlreadyWatched {
+    pub kind: String,
 }
 
 impl Informers {
-    pub fn new(client: Client, stop: CancellationToken) -> Self {
-        Self { client, stop, caches: Arc::default() }
+    pub fn new(client: Client, random: Arc<dyn Random>, stop: CancellationToken) -> Self {
+        Self { client, random, stop, kinds: Arc::default() }
+    }
+
+    /// Watches only a part of a kind, for every role of this process: what a node may see, or one namespace. To be said
+    /// before the first request for the kind.
+    ///
+    /// What a role writes outside the scope is still noted in the cache until the watch passes it.
+    pub fn restrict<K: Object>(&self, scope: Scope) -> Result<(), AlreadyWatched> {
+        let mut kinds = self.kinds();
+        let same = kinds.scopes.get(&TypeId::of::<K>()) == Some(&scope);
+        if kinds.caches.contains_key(&TypeId::of::<K>()) && !same {
+            return Err(AlreadyWatched { kind: K::kind(&()).into_owned() });
+        }
+        kinds.scopes.insert(TypeId::of::<K>(), scope);
+        Ok(())
     }
 
     /// The cache of a kind; the first request starts its watch.
     pub fn of<K: Object>(&self) -> Cache<K> {
-        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>());
-        if let Some(cache) = known {
-            return cache.clone();
+        let mut kinds = self.kinds();
+        if let Some(cache) = kinds.known() {
+            return cache;
         }
         let cache = Cache::<K>::default();
-        caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
-        tokio::spawn(follow(Api::all(self.client.clone()), cache.clone(), self.stop.clone()));
+        kinds.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        let scope = kinds.scopes.get(&TypeId::of::<K>()).cloned().unwrap_or_default();
+        let reflector = Reflector::new(self.client.clone(), scope, self.random.clone(), cache.clone());
+        let (stop, ended) = (self.stop.clone(), cache.clone());
+        tokio::spawn(async move {
+            reflector.run(stop).await;
+            ended.ended();
+        });
         cache
+    }
+
+    /// The cache of a kind that a role has asked for; starts no watch.
+    pub fn known<K: Object>(&self) -> Option<Cache<K>> {
+        self.kinds().known()
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, Kinds> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a cache equal to the server: list, watch, and again from the start when the server says so.
-async fn follow<K: Object>(api: Api<K>, cache: Cache<K>, stop: CancellationToken) {
-    let mut events = Box::pin(watcher(api, watcher::Config::default().any_semantic()));
-    let mut listed = Vec::new();
-    loop {
-        let event = tokio::select! {
-            biased;
-            () = stop.cancelled() => return cache.ended(),
-            event = events.next() => event,
-        };
-        match event {
-            Some(Ok(Event::Apply(object))) => cache.applied(object),
-            Some(Ok(Event::Delete(object))) => cache.deleted(&object),
-            Some(Ok(Event::Init)) => listed.clear(),
-            Some(Ok(Event::InitApply(object))) => listed.push(object),
-            Some(Ok(Event::InitDone)) => cache.replaced(std::mem::take(&mut listed)),
-            Some(Err(error)) => {
-                tracing::warn!(kind = %K::kind(&()), error = %error, "watch failed, trying again");
-                tokio::time::sleep(RETRY).await;
-            }
-            None => return,
-        }
+impl Kinds {
+    fn known<K: Object>(&self) -> Option<Cache<K>> {
+        self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>()).cloned()
+    }
+}
+
+impl<K: Object> Target<K> for Cache<K> {
+    fn replaced(&self, objects: Vec<K>, version: u64) -> bool {
+        Cache::replaced(self, objects, version)
+    }
+    fn applied(&self, object: K) {
+        Cache::applied(self, object);
+    }
+    fn deleted(&self, object: K) {
+        Cache::deleted(self, &object);
+    }
+    fn passed(&self, version: u64) {
+        Cache::passed(self, version);
     }
 }

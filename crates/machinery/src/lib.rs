@@ -2,12 +2,15 @@
 //!
 //! Reading order: `ports` (what a role is given), `reconcile` (the shell that every keyed role shares), then the tools.
 
+mod backoff;
 pub mod cache;
 pub mod capability;
 pub mod client;
 pub mod csi;
 pub mod effect;
 pub mod events;
+#[cfg(test)]
+mod fake_api;
 pub mod flags;
 pub mod identity;
 pub mod informers;
@@ -15,6 +18,7 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod reconcile;
+pub mod reflector;
 pub mod secrets;
 pub mod told;
 pub mod watched;
@@ -29,5 +33,6 @@ pub use journal::Journal;
 pub use ports::{Ports, RunError};
 pub use queue::{Queue, Verdict};
 pub use reconcile::{Keyed, Step};
+pub use reflector::Scope;
 pub use told::Told;
 pub use watched::{Found, Watched};

@@ -34,7 +34,7 @@ pub struct Ports {
 
 impl Ports {
     pub fn new(client: Client, host: Host, journal: Journal, stop: CancellationToken) -> Self {
-        let informers = Informers::new(client.clone(), stop.clone());
+        let informers = Informers::new(client.clone(), host.random.clone(), stop.clone());
         let events = Sink::start(client.clone(), host.clone(), stop.clone());
         Self { client, host, informers, journal, stop, events }
     }

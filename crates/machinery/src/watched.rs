@@ -1,20 +1,16 @@
 //! Single objects, each under a watch of its own: what a node may read of secrets and config maps, and no more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use bowline_api::ObjectKey;
-use futures::StreamExt;
-use kube::Api;
+use bowline_api::{Meta, ObjectKey};
+use bowline_host::Random;
 use kube::core::NamespaceResourceScope;
-use kube::runtime::watcher::{self, Event, watcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Object};
-
-/// Pause after a failed list or watch.
-const RETRY: Duration = Duration::from_millis(500);
+use crate::reflector::{Reflector, Scope, Target};
 
 /// What a watch says of its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +36,7 @@ impl<K> Clone for Watched<K> {
 
 struct Inner<K> {
     client: Client,
+    random: Arc<dyn Random>,
     stop: CancellationToken,
     objects: Mutex<Objects<K>>,
     handlers: Mutex<Vec<Handler>>,
@@ -65,8 +62,8 @@ struct Entry<K> {
 }
 
 impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
-    pub fn new(client: Client, stop: CancellationToken) -> Self {
-        let inner = Inner { client, stop, objects: Mutex::default(), handlers: Mutex::default() };
+    pub fn new(client: Client, random: Arc<dyn Random>, stop: CancellationToken) -> Self {
+        let inner = Inner { client, random, stop, objects: Mutex::default(), handlers: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -102,7 +99,15 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
 
     fn watch(&self, key: &ObjectKey) -> Entry<K> {
         let stop = self.inner.stop.child_token();
-        tokio::spawn(follow(self.clone(), key.clone(), stop.clone()));
+        let scope = Scope {
+            namespace: Some(key.namespace.clone()),
+            fields: Some(format!("metadata.name={}", key.name)),
+            labels: None,
+        };
+        let one =
+            One { watched: self.clone(), key: key.clone(), stop: stop.clone(), newest: AtomicU64::new(0) };
+        let reflector = Reflector::new(self.inner.client.clone(), scope, self.inner.random.clone(), one);
+        tokio::spawn(reflector.run(stop.clone()));
         Entry { followers: BTreeSet::new(), found: Found::Unknown, stop }
     }
 
@@ -125,35 +130,39 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
     }
 }
 
-/// List, watch, and again from the start when the server says so.
-async fn follow<K: Object + kube::Resource<Scope = NamespaceResourceScope>>(
+/// What the watch of one object says.
+struct One<K> {
     watched: Watched<K>,
     key: ObjectKey,
     stop: CancellationToken,
-) {
-    let api: Api<K> = Api::namespaced(watched.inner.client.clone(), &key.namespace);
-    let only = watcher::Config::default().any_semantic().fields(&format!("metadata.name={}", key.name));
-    let mut events = Box::pin(watcher(api, only));
-    let mut listed = None;
-    loop {
-        let event = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            event = events.next() => event,
-        };
-        match event {
-            Some(Ok(Event::Apply(object))) => watched.saw(&key, Found::Present(Arc::new(object)), &stop),
-            Some(Ok(Event::Delete(_))) => watched.saw(&key, Found::Absent, &stop),
-            Some(Ok(Event::Init)) => listed = None,
-            Some(Ok(Event::InitApply(object))) => listed = Some(Arc::new(object)),
-            Some(Ok(Event::InitDone)) => {
-                watched.saw(&key, listed.take().map_or(Found::Absent, Found::Present), &stop);
-            }
-            Some(Err(error)) => {
-                tracing::warn!(kind = %K::kind(&()), object = %key, %error, "watch failed, trying again");
-                tokio::time::sleep(RETRY).await;
-            }
-            None => return,
+    /// Newest version seen: a list older than that says nothing.
+    newest: AtomicU64,
+}
+
+impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> One<K> {
+    fn saw(&self, found: Found<Arc<K>>, version: u64) {
+        self.newest.fetch_max(version, Ordering::SeqCst);
+        self.watched.saw(&self.key, found, &self.stop);
+    }
+}
+
+impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Target<K> for One<K> {
+    fn replaced(&self, objects: Vec<K>, version: u64) -> bool {
+        if version < self.newest.load(Ordering::SeqCst) {
+            return false;
         }
+        let found = objects.into_iter().find(|object| object.key() == self.key);
+        self.saw(found.map_or(Found::Absent, |object| Found::Present(Arc::new(object))), version);
+        true
+    }
+    fn applied(&self, object: K) {
+        let version = object.version();
+        self.saw(Found::Present(Arc::new(object)), version);
+    }
+    fn deleted(&self, object: K) {
+        self.saw(Found::Absent, object.version());
+    }
+    fn passed(&self, version: u64) {
+        self.newest.fetch_max(version, Ordering::SeqCst);
     }
 }

@@ -41,8 +41,8 @@ pub async fn run(ports: Ports, settings: Settings, view: impl FnOnce(Local)) -> 
     let manager = Arc::new(Manager {
         effects: ports.effects("kubelet"),
         recorder: ports.recorder("kubelet"),
-        maps: Watched::new(ports.client.clone(), ports.stop.clone()),
-        secrets: Watched::new(ports.client.clone(), ports.stop.clone()),
+        maps: Watched::new(ports.client.clone(), ports.host.random.clone(), ports.stop.clone()),
+        secrets: Watched::new(ports.client.clone(), ports.host.random.clone(), ports.stop.clone()),
         alarms: Alarms::new(queue.clone()),
         ports: ports.clone(),
         node_name,

@@ -1,0 +1,180 @@
+//! Connections to an API server: HTTP/2 where the server speaks it, shared, and closed when the other end is gone.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use tower::{BoxError, Service, ServiceBuilder};
+
+use super::line::{Line, is_stream};
+use super::{Client, ClientError, one_line};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A connection that is silent this long is asked whether it lives, and closed when it does not answer in time: client-go
+/// has the same bounds. A watch that waits for events on a dead connection is found this way.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_PROBES: u32 = 3;
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// Streams that share one connection. Servers allow 100 or more at once and let further ones wait, and watches do not
+/// end: a connection full of watches would hold up every call on it. Go's client opens another connection then, hyper's
+/// does not.
+const STREAMS_MAX: usize = 64;
+
+pub(super) fn client(config: Config, line: Line) -> Result<Client, ClientError> {
+    let prepare = |error: kube::Error| ClientError::Prepare {
+        server: config.cluster_url.to_string(),
+        why: one_line(&error),
+    };
+    if config.proxy_url.is_some() {
+        let why = "proxy-url is not supported; remove it from the kubeconfig".to_owned();
+        return Err(ClientError::Prepare { server: config.cluster_url.to_string(), why });
+    }
+    let connections = Connections::new(connector(&config)?);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(prepare)?)
+        .layer(config.extra_headers_layer().map_err(prepare)?)
+        .map_err(BoxError::from)
+        .service(connections);
+    Ok(Client::new(line.before(service), config.default_namespace.clone()))
+}
+
+fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, ClientError> {
+    let prepare = |why: String| ClientError::Prepare { server: config.cluster_url.to_string(), why };
+    let tls = config.rustls_client_config().map_err(|error| prepare(one_line(&error)))?;
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(KEEP_ALIVE));
+    tcp.set_keepalive_interval(Some(KEEP_ALIVE_TIMEOUT / KEEP_ALIVE_PROBES));
+    tcp.set_keepalive_retries(Some(KEEP_ALIVE_PROBES));
+    // Data that is sent and not acknowledged counts as the probes do.
+    tcp.set_tcp_user_timeout(Some(KEEP_ALIVE + KEEP_ALIVE_TIMEOUT));
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name
+            .clone()
+            .try_into()
+            .map_err(|_| prepare(format!("tls-server-name `{name}` is not a name")))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_http1().enable_http2().wrap_connector(tcp))
+}
+
+type Pool = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+
+/// One pool for calls, and as many as it takes for streams. With HTTP/2 a pool is one connection.
+#[derive(Clone)]
+struct Connections {
+    connector: HttpsConnector<HttpConnector>,
+    calls: Pool,
+    streams: Arc<Mutex<Vec<(Pool, Arc<AtomicUsize>)>>>,
+}
+
+impl Connections {
+    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+        let calls = pool(connector.clone());
+        Self { connector, calls, streams: Arc::default() }
+    }
+
+    /// The first pool with room, so that a few watches share one connection.
+    fn for_stream(&self) -> (Pool, Place) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = streams.iter().find(|(_, open)| open.load(Ordering::SeqCst) < STREAMS_MAX).cloned();
+        let (pool, open) = free.unwrap_or_else(|| {
+            let new = (pool(self.connector.clone()), Arc::default());
+            streams.push(new.clone());
+            new
+        });
+        open.fetch_add(1, Ordering::SeqCst);
+        (pool, Place(open))
+    }
+}
+
+fn pool(connector: HttpsConnector<HttpConnector>) -> Pool {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_MAX)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .http2_keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .build(connector)
+}
+
+/// A stream's place in its pool, free again when the stream is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service<Request<Body>> for Connections {
+    type Response = Response<Placed<hyper::body::Incoming>>;
+    type Error = legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, legacy::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), legacy::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (pool, place) = match is_stream(&request) {
+            true => {
+                let (pool, place) = self.for_stream();
+                (pool, Some(place))
+            }
+            false => (self.calls.clone(), None),
+        };
+        Box::pin(async move {
+            let answer = pool.request(request).await?;
+            Ok(answer.map(|body| Placed { body, _place: place }))
+        })
+    }
+}
+
+/// A body that holds its stream's place.
+struct Placed<B> {
+    body: B,
+    _place: Option<Place>,
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Placed<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
