@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::client::{Client, Object, one_line};
 use crate::informers::Informers;
 use crate::journal::{Entry, Journal};
+use crate::lease::Leadership;
 
 /// How an effect that did not succeed ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,9 @@ pub enum Fate {
     /// It may have happened. Only a repeat or its inverse clears that.
     Unknown,
 }
+
+/// In place of a status: neither HTTP nor gRPC has negative ones.
+const LEASE_LOST: i32 = -1;
 
 /// An effect that did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +50,16 @@ impl EffectError {
     }
     pub fn not_found(&self) -> bool {
         self.code == 404
+    }
+    /// The effect was not begun, because this process does not hold its lease.
+    pub fn lease_lost(&self) -> bool {
+        self.code == LEASE_LOST
+    }
+    pub(crate) fn without_lease(name: &str) -> Self {
+        let message = format!(
+            "this process does not hold the lease `{name}` (any more); another replica may work on this"
+        );
+        Self { fate: Fate::Refused, code: LEASE_LOST, message }
     }
 }
 
@@ -76,6 +90,7 @@ pub struct Effects {
     host: Host,
     journal: Journal,
     informers: Informers,
+    leadership: Option<Leadership>,
 }
 
 impl Effects {
@@ -86,7 +101,13 @@ impl Effects {
         journal: Journal,
         informers: Informers,
     ) -> Self {
-        Self { component, client, host, journal, informers }
+        Self { component, client, host, journal, informers, leadership: None }
+    }
+
+    /// The same effects, each refused unless the lease is held when it begins. Reads are not effects, and questions that
+    /// a standby asks while it starts (of its driver) need effects without a lease.
+    pub fn led_by(self, leadership: Leadership) -> Self {
+        Self { leadership: Some(leadership), ..self }
     }
 
     pub async fn create<K: Object>(&self, object: &K) -> Result<K, EffectError> {
@@ -254,6 +275,9 @@ impl Effects {
         object: &str,
         effect: impl Future<Output = Result<T, E>>,
     ) -> Result<T, EffectError> {
+        if let Some(leadership) = &self.leadership {
+            leadership.check()?;
+        }
         let kind = object.split(' ').next().unwrap_or_default();
         let point = format!("{}.{}.{}", self.component, action.replace(' ', "-"), kind);
         self.host.failpoints.hit(&format!("{point}.before"));
