@@ -1,6 +1,6 @@
 //! Kubernetes events: what people see in `kubectl describe`. Best effort, never in the way of an effect.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bowline_api::{Event, Meta};
 use bowline_host::Host;
@@ -10,9 +10,11 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Object};
+use crate::recent::Recent;
 
 /// Events waiting to be written; more are dropped rather than slowing a role down.
 const BACKLOG_MAX: usize = 4096;
@@ -23,8 +25,8 @@ const MESSAGE_MAX: usize = 1024;
 
 /// Upstream's spam filter: events of one component about one object come in bursts of this many, and then one in this
 /// time.
-const BURST: i64 = 25;
-const REFILL: i64 = 300;
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(300);
 
 /// One event to write.
 #[derive(Debug, Clone)]
@@ -46,7 +48,7 @@ impl Sink {
     pub fn start(client: Client, host: Host, stop: CancellationToken) -> Self {
         let (drafts, mut incoming) = mpsc::channel::<Draft>(BACKLOG_MAX);
         tokio::spawn(async move {
-            let mut writer = Writer { client, host, written: BTreeMap::new(), budgets: BTreeMap::new() };
+            let mut writer = Writer::new(client, host);
             loop {
                 let draft = tokio::select! {
                     biased;
@@ -119,37 +121,43 @@ struct Writer {
     client: Client,
     host: Host,
     /// Event name and count by what makes two events the same.
-    written: BTreeMap<String, (String, i32)>,
+    written: Recent<String, (String, i32)>,
     /// By component and object.
-    budgets: BTreeMap<String, Budget>,
+    budgets: Recent<String, Budget>,
 }
 
-/// How many events may still be written, as of a time in seconds.
+/// How many events may still be written, as of a time on the monotonic clock: a step of the wall clock neither stops
+/// events nor lets a flood through.
 struct Budget {
-    left: i64,
-    since: i64,
+    left: u32,
+    since: Instant,
 }
 
 impl Budget {
     /// Whether one more may be written.
-    fn take(&mut self, now: i64) -> bool {
-        let earned = (now - self.since).max(0) / REFILL;
+    fn take(&mut self, now: Instant) -> bool {
+        let earned = now.duration_since(self.since).as_secs() / REFILL.as_secs();
+        let earned = u32::try_from(earned).unwrap_or(BURST).min(BURST);
         self.since = if self.left + earned >= BURST { now } else { self.since + earned * REFILL };
         self.left = (self.left + earned).min(BURST);
         let allowed = self.left > 0;
-        self.left -= i64::from(allowed);
+        self.left -= u32::from(allowed);
         allowed
     }
 }
 
 impl Writer {
+    fn new(client: Client, host: Host) -> Self {
+        Self { client, host, written: Recent::new(MEMORY_MAX), budgets: Recent::new(MEMORY_MAX) }
+    }
+
     async fn write(&mut self, draft: Draft) {
         let namespace = draft.about.namespace.clone().unwrap_or_else(|| "default".into());
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let identity =
             format!("{:?}", (&draft.about.uid, draft.type_, draft.reason, &draft.message, &draft.component));
         let now = Time(self.host.clock.now());
-        if !self.allowed(&draft, now.0.as_second()) {
+        if !self.allowed(&draft) {
             tracing::debug!(reason = draft.reason, object = ?draft.about.name, "event dropped: too many about one object");
             return;
         }
@@ -163,26 +171,23 @@ impl Writer {
         let event = draft.into_event(&namespace, self.host.random.next_u64(), now);
         let name = event.name().to_owned();
         match api.create(&PostParams::default(), &event).await {
-            Ok(_) => {
-                if self.written.len() >= MEMORY_MAX {
-                    self.written.pop_first();
-                }
-                self.written.insert(identity, (name, 1));
-            }
+            Ok(_) => self.written.insert(identity, (name, 1)),
             Err(error) => tracing::debug!(%error, event = name, "event not written"),
         }
     }
-}
 
-impl Writer {
-    fn allowed(&mut self, draft: &Draft, now: i64) -> bool {
+    fn allowed(&mut self, draft: &Draft) -> bool {
         let about = &draft.about;
         let source =
             format!("{:?}", (&draft.component, &about.kind, &about.namespace, &about.name, &about.uid));
-        if self.budgets.len() >= MEMORY_MAX && !self.budgets.contains_key(&source) {
-            self.budgets.pop_first();
+        let now = Instant::now();
+        if let Some(budget) = self.budgets.get_mut(&source) {
+            return budget.take(now);
         }
-        self.budgets.entry(source).or_insert(Budget { left: BURST, since: now }).take(now)
+        let mut budget = Budget { left: BURST, since: now };
+        let allowed = budget.take(now);
+        self.budgets.insert(source, budget);
+        allowed
     }
 }
 
@@ -206,5 +211,61 @@ impl Draft {
             source: Some(EventSource { component: Some(self.component), host: None }),
             ..Default::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_api::ConfigMap;
+
+    use super::*;
+    use crate::fake_api::{self, Seen, json_answer};
+
+    fn writer() -> (Writer, Seen) {
+        let (client, seen) = fake_api::client(|_, body| Some(json_answer(200, body)));
+        let host = bowline_host::fake::host(1).0;
+        (Writer::new(client, host), seen)
+    }
+
+    fn draft(object: &str) -> Draft {
+        let mut about = ConfigMap::default();
+        about.metadata.name = Some(object.into());
+        about.metadata.uid = Some(object.into());
+        let (type_, reason, message) = ("Normal", "Waiting", "for a volume".to_owned());
+        Draft { about: reference_to(&about), type_, reason, message, component: "test".into() }
+    }
+
+    /// Methods of the requests since the last look.
+    fn methods(seen: &Seen) -> Vec<String> {
+        let lines = std::mem::take(&mut *seen.lock().unwrap());
+        lines.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_event_that_was_not_repeated_for_longest_is_forgotten_first() {
+        let (mut writer, seen) = writer();
+        for number in 0..MEMORY_MAX {
+            writer.write(draft(&format!("{number:05}"))).await;
+        }
+        methods(&seen);
+        writer.write(draft("00000")).await;
+        writer.write(draft("99999")).await;
+        writer.write(draft("00000")).await;
+        writer.write(draft("00001")).await;
+        assert_eq!(methods(&seen), ["PATCH", "POST", "PATCH", "POST"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_about_one_object_is_cut_and_refilled_by_time() {
+        let (mut writer, seen) = writer();
+        for _ in 0..100 {
+            writer.write(draft("a")).await;
+        }
+        assert_eq!(methods(&seen).len(), 25);
+        tokio::time::advance(std::time::Duration::from_secs(601)).await;
+        for _ in 0..100 {
+            writer.write(draft("a")).await;
+        }
+        assert_eq!(methods(&seen).len(), 2);
     }
 }

@@ -18,6 +18,7 @@ pub mod journal;
 pub mod lease;
 pub mod ports;
 pub mod queue;
+mod recent;
 pub mod reconcile;
 pub mod reflector;
 pub mod secrets;

@@ -1,13 +1,23 @@
 //! What people were last told about each key, so that a reason is an event once and not on each pass.
 //!
+//! An API server forgets events after an hour, unless they are written again. A reason that still holds is therefore news
+//! again every half hour, and `kubectl describe` shows it for as long as the object waits. The pass that repeats it has to
+//! come from the queue: whoever waits is to be looked at again after `REPEAT`.
+//!
 //! Losing this costs a repeated event, nothing else; it is therefore kept in memory only.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Half of the time that upstream's API server keeps events by default.
+pub const REPEAT: Duration = Duration::from_secs(30 * 60);
 
 /// The last text per key. One entry per waiting object: whoever uses it forgets what is gone or settled.
 pub struct Told<K> {
-    last: Mutex<BTreeMap<K, String>>,
+    last: Mutex<BTreeMap<K, (String, Instant)>>,
 }
 
 impl<K: Ord> Default for Told<K> {
@@ -17,13 +27,14 @@ impl<K: Ord> Default for Told<K> {
 }
 
 impl<K: Ord + Clone> Told<K> {
-    /// Whether this text differs from the last one about `key`; it is the last one from now on.
+    /// Whether this text differs from the last one about `key`, or that was told too long ago; it is the last one from now
+    /// on.
     pub fn news(&self, key: &K, text: &str) -> bool {
         let mut last = self.lock();
-        if last.get(key).is_some_and(|told| told == text) {
+        if last.get(key).is_some_and(|(told, at)| told == text && at.elapsed() < REPEAT) {
             return false;
         }
-        last.insert(key.clone(), text.to_owned());
+        last.insert(key.clone(), (text.to_owned(), Instant::now()));
         true
     }
 
@@ -31,7 +42,7 @@ impl<K: Ord + Clone> Told<K> {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, (String, Instant)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -49,5 +60,16 @@ mod tests {
         assert!(told.news(&"a", "waiting for d"));
         told.forget(&"a");
         assert!(told.news(&"a", "waiting for d"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reason_that_holds_is_news_again_before_the_api_server_forgets_its_event() {
+        let told = Told::default();
+        assert!(told.news(&"a", "waiting for b"));
+        tokio::time::advance(REPEAT - Duration::from_secs(1)).await;
+        assert!(!told.news(&"a", "waiting for b"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(told.news(&"a", "waiting for b"));
+        assert!(!told.news(&"a", "waiting for b"));
     }
 }
