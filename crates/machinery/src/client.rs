@@ -5,10 +5,13 @@
 
 pub mod line;
 pub mod source;
+mod token;
 mod transport;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
+use bowline_host::Disk;
 use bytes::Bytes;
 use http::{Request, Response};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -99,10 +102,10 @@ where
     Client::new(line.before(service), "default")
 }
 
-/// A client for what `source` says. Talks to nobody yet; `check` does.
-pub async fn connect(source: &Source, line: Line) -> Result<Client, ClientError> {
+/// A client for what `source` says. Sends nothing yet; `check` does.
+pub async fn connect(source: &Source, line: Line, disk: Arc<dyn Disk>) -> Result<Client, ClientError> {
     let config = source.load().await?;
-    transport::client(config, line)
+    transport::client(config, line, disk).await
 }
 
 /// One question that any user may ask, to find early that the server is unreachable or refuses the credentials.
@@ -112,7 +115,7 @@ pub async fn check(client: &Client) -> Result<(), ClientError> {
         Err(kube::Error::Api(status)) if status.code == 401 => {
             Err(ClientError::Unauthorized { why: status.message.clone() })
         }
-        // Whoever may not read the version has reached the server and is known to it.
+        // A user who may not read the version has reached the server and is known to it.
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
         Err(error) => Err(ClientError::Unreachable { why: one_line(&error) }),
     }

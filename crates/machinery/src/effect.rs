@@ -44,7 +44,7 @@ impl EffectError {
     pub fn unknown(message: impl Into<String>) -> Self {
         Self { fate: Fate::Unknown, code: 0, message: message.into() }
     }
-    /// Somebody else wrote in between: look again and decide anew.
+    /// Another client wrote in between: observe and decide again.
     pub fn conflict(&self) -> bool {
         self.code == 409
     }

@@ -2,7 +2,7 @@
 //!
 //! An API server forgets events after an hour, unless they are written again. A reason that still holds is therefore news
 //! again every half hour, and `kubectl describe` shows it for as long as the object waits. The pass that repeats it has to
-//! come from the queue: whoever waits is to be looked at again after `REPEAT`.
+//! come from the queue: the runner enqueues a waiting key again after `REPEAT`.
 //!
 //! Losing this costs a repeated event, nothing else; it is therefore kept in memory only.
 
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// Half of the time that upstream's API server keeps events by default.
 pub const REPEAT: Duration = Duration::from_secs(30 * 60);
 
-/// The last text per key. One entry per waiting object: whoever uses it forgets what is gone or settled.
+/// The last text per key. One entry per waiting object: the role forgets what is gone or settled.
 pub struct Told<K> {
     last: Mutex<BTreeMap<K, (String, Instant)>>,
 }

@@ -23,7 +23,7 @@ pub enum Found<T> {
 
 type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Objects of one kind that somebody follows; clones share them.
+/// Objects of one kind, each watched while it has followers; clones share them.
 pub struct Watched<K> {
     inner: Arc<Inner<K>>,
 }
@@ -111,7 +111,7 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
         Entry { followers: BTreeSet::new(), found: Found::Unknown, stop }
     }
 
-    /// News from a watch, unless nobody wants it any more.
+    /// News from a watch, unless its last follower has left.
     fn saw(&self, key: &ObjectKey, found: Found<Arc<K>>, watch: &CancellationToken) {
         let followers = {
             let mut objects = self.objects();

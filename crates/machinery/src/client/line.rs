@@ -190,16 +190,29 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 
 /// Whether the answer is a stream that may last.
 pub(super) fn is_stream<B>(request: &Request<B>) -> bool {
-    is_watch(request)
-        || request.headers().contains_key(UPGRADE)
-        || ["/exec", "/attach", "/portforward", "/log", "/proxy"]
-            .iter()
-            .any(|end| request.uri().path().ends_with(end))
+    if is_watch(request) || request.headers().contains_key(UPGRADE) {
+        return true;
+    }
+    // By position: an object may be named `log` or `proxy`, and calls about it have a deadline.
+    let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
+    match path[..] {
+        ["api", "v1", "namespaces", _, "pods", _, "log"] => asks(request, "follow"),
+        ["api", "v1", "namespaces", _, "pods", _, session, ..] => {
+            ["exec", "attach", "portforward", "proxy"].contains(&session)
+        }
+        ["api", "v1", "namespaces", _, "services", _, "proxy", ..]
+        | ["api", "v1", "nodes", _, "proxy", ..] => true,
+        _ => false,
+    }
 }
 
 pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
+    asks(request, "watch")
+}
+
+fn asks<B>(request: &Request<B>, option: &str) -> bool {
     let query = request.uri().query().unwrap_or_default().as_bytes();
-    form_urlencoded::parse(query).any(|(name, value)| name == "watch" && matches!(&*value, "true" | "1"))
+    form_urlencoded::parse(query).any(|(name, value)| name == option && matches!(&*value, "true" | "1"))
 }
 
 /// A body that ends with an error when the deadline of its call passes.

@@ -77,6 +77,27 @@ async fn a_watch_has_no_deadline() {
     assert!(body.frame().await.unwrap().is_ok());
 }
 
+#[test]
+fn only_streams_have_no_deadline() {
+    let table = [
+        ("/api/v1/pods?watch=true", true),
+        ("/api/v1/pods?watch=1&limit=5", true),
+        ("/api/v1/pods?watch=false", false),
+        ("/api/v1/namespaces/a/pods/b/exec?command=sh", true),
+        ("/api/v1/namespaces/a/pods/b/log?follow=true", true),
+        ("/api/v1/namespaces/a/pods/b/log", false),
+        ("/api/v1/nodes/a/proxy/stats/summary", true),
+        // Names of objects.
+        ("/api/v1/namespaces/a/pods/log", false),
+        ("/api/v1/namespaces/a/configmaps/exec", false),
+        ("/api/v1/namespaces/a/pods/proxy/status", false),
+        ("/api/v1/nodes/proxy", false),
+    ];
+    for (uri, stream) in table {
+        assert_eq!(line::is_stream(&Request::get(uri).body(()).unwrap()), stream, "{uri}");
+    }
+}
+
 fn later(code: u16, seconds: Option<&str>) -> Answer {
     let mut answer = status(code, "TooManyRequests", "try again later");
     if let Some(seconds) = seconds {
@@ -131,7 +152,8 @@ async fn refusal(content: Option<&str>) -> String {
     if let Some(content) = content {
         std::fs::write(&path, content).unwrap();
     }
-    let client = connect(&Source::File(path.clone()), Line::default()).await;
+    let client =
+        connect(&Source::File(path.clone()), Line::default(), bowline_host::fake::host(1).0.disk).await;
     let error = match client {
         Ok(client) => check(&client).await.unwrap_err(),
         Err(error) => error,

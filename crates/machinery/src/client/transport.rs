@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bowline_host::Disk;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -19,6 +21,7 @@ use kube::client::{Body, ConfigExt};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::line::{Line, is_stream};
+use super::token::Token;
 use super::{Client, ClientError, one_line};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,7 +37,19 @@ const IDLE_MAX: Duration = Duration::from_secs(90);
 /// does not.
 const STREAMS_MAX: usize = 64;
 
-pub(super) fn client(config: Config, line: Line) -> Result<Client, ClientError> {
+pub(super) async fn client(
+    mut config: Config,
+    line: Line,
+    disk: Arc<dyn Disk>,
+) -> Result<Client, ClientError> {
+    let token = match config.auth_info.token_file.take() {
+        Some(path) => {
+            let server = config.cluster_url.to_string();
+            let refused = |why| ClientError::Prepare { server, why };
+            Some(Arc::new(Token::open(disk, path.into()).await.map_err(refused)?))
+        }
+        None => None,
+    };
     let prepare = |error: kube::Error| ClientError::Prepare {
         server: config.cluster_url.to_string(),
         why: one_line(&error),
@@ -43,7 +58,7 @@ pub(super) fn client(config: Config, line: Line) -> Result<Client, ClientError> 
         let why = "proxy-url is not supported; remove it from the kubeconfig".to_owned();
         return Err(ClientError::Prepare { server: config.cluster_url.to_string(), why });
     }
-    let connections = Connections::new(connector(&config)?);
+    let connections = Connections::new(connector(&config)?, token);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(prepare)?)
@@ -82,14 +97,15 @@ type Pool = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 #[derive(Clone)]
 struct Connections {
     connector: HttpsConnector<HttpConnector>,
+    token: Option<Arc<Token>>,
     calls: Pool,
     streams: Arc<Mutex<Vec<(Pool, Arc<AtomicUsize>)>>>,
 }
 
 impl Connections {
-    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+    fn new(connector: HttpsConnector<HttpConnector>, token: Option<Arc<Token>>) -> Self {
         let calls = pool(connector.clone());
-        Self { connector, calls, streams: Arc::default() }
+        Self { connector, token, calls, streams: Arc::default() }
     }
 
     /// The first pool with room, so that a few watches share one connection.
@@ -135,7 +151,8 @@ impl Service<Request<Body>> for Connections {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let token = self.token.clone();
         let (pool, place) = match is_stream(&request) {
             true => {
                 let (pool, place) = self.for_stream();
@@ -144,7 +161,13 @@ impl Service<Request<Body>> for Connections {
             false => (self.calls.clone(), None),
         };
         Box::pin(async move {
+            if let Some(token) = &token {
+                request.headers_mut().insert(AUTHORIZATION, token.header().await);
+            }
             let answer = pool.request(request).await?;
+            if let (Some(token), StatusCode::UNAUTHORIZED) = (&token, answer.status()) {
+                token.refused().await;
+            }
             Ok(answer.map(|body| Placed { body, _place: place }))
         })
     }

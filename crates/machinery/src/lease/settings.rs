@@ -51,7 +51,7 @@ pub struct Settings {
     pub namespace: String,
     pub name: String,
     pub identity: String,
-    /// Put on the lease by whoever leads.
+    /// Put on the lease by the leader.
     pub labels: BTreeMap<String, String>,
     pub timing: Timing,
     /// Hand the lease over when stopped. Only right when all work has ended by then.

@@ -29,14 +29,14 @@ fn what_to_do_about_a_lease() {
     };
     // Another machine's clock: far ahead or far behind, it does not matter.
     let ahead: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
-    let (theirs, future) = (record("b", 3, old, old), record("b", 3, ahead, ahead));
+    let (other, future) = (record("b", 3, old, old), record("b", 3, ahead, ahead));
     let ours = record("a", 3, old, old);
     let free = record("", 3, old, old);
     let table = [
         ("absent", None, 0, false, Step::Create(record("a", 0, now, now))),
         ("deleted while we lead", None, 99, true, Step::Create(record("a", 0, now, now))),
-        ("renewed by another", Some(&theirs), 0, false, Step::Wait(seconds(15))),
-        ("old by its own clock, but seen to change", Some(&theirs), 14, false, Step::Wait(seconds(1))),
+        ("renewed by another", Some(&other), 0, false, Step::Wait(seconds(15))),
+        ("old by its own clock, but seen to change", Some(&other), 14, false, Step::Wait(seconds(1))),
         (
             "in the future by its own clock, not renewed",
             Some(&future),
@@ -44,13 +44,13 @@ fn what_to_do_about_a_lease() {
             false,
             Step::Update(record("a", 4, now, now)),
         ),
-        ("not renewed", Some(&theirs), 15, false, Step::Update(record("a", 4, now, now))),
+        ("not renewed", Some(&other), 15, false, Step::Update(record("a", 4, now, now))),
         ("released", Some(&free), 0, false, Step::Update(record("a", 4, now, now))),
         ("released by hand while we lead", Some(&free), 0, true, Step::Update(record("a", 4, now, now))),
         ("ours", Some(&ours), 5, true, Step::Update(record("a", 3, old, now))),
         ("ours from before a restart", Some(&ours), 99, false, Step::Update(record("a", 3, old, now))),
-        ("stolen", Some(&theirs), 0, true, Step::Lost),
-        ("stolen and abandoned", Some(&theirs), 99, true, Step::Lost),
+        ("stolen", Some(&other), 0, true, Step::Lost),
+        ("stolen and abandoned", Some(&other), 99, true, Step::Lost),
     ];
     for (name, record, unchanged, leading, step) in table {
         let observed =
@@ -278,7 +278,7 @@ async fn a_short_outage_and_lost_answers_are_survived() {
     assert_eq!(server.spec()["leaseTransitions"], 0);
 }
 
-/// The lease is written, but nobody hears of it: the next look shows that it is ours.
+/// The lease is written but the answer is lost: the next read shows that it is ours.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_the_acquiring_write_is_found_by_the_next_look() {
     let server = Server::default();

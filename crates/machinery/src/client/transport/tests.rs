@@ -27,6 +27,7 @@ struct Server {
     versions: Arc<Mutex<Vec<Version>>>,
     /// While true, no connection is served, and none is closed.
     frozen: watch::Sender<bool>,
+    disk: Arc<dyn Disk>,
 }
 
 impl Server {
@@ -47,7 +48,9 @@ impl Server {
             connections: Arc::default(),
             versions: Arc::default(),
             frozen: watch::channel(false).0,
+            disk: bowline_host::fake::host(1).0.disk,
         };
+        server.disk.write_atomic("/token".as_ref(), b"t\n", 0o600).await.unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let (connections, versions) = (server.connections.clone(), server.versions.clone());
         let frozen = server.frozen.subscribe();
@@ -61,7 +64,7 @@ impl Server {
     }
 
     async fn client(&self) -> Client {
-        let user = json!({"name": "u", "user": {"token": "t"}});
+        let user = json!({"name": "u", "user": {"tokenFile": "/token"}});
         let cluster =
             json!({"name": "k", "cluster": {"server": self.address, "insecure-skip-tls-verify": true}});
         let context = json!({"name": "c", "context": {"cluster": "k", "user": "u"}});
@@ -70,7 +73,7 @@ impl Server {
         )
         .unwrap();
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
-        super::client(config, Line::default()).unwrap()
+        super::client(config, Line::default(), self.disk.clone()).await.unwrap()
     }
 }
 
