@@ -23,6 +23,7 @@ mod recent;
 pub mod reconcile;
 pub mod reflector;
 pub mod secrets;
+pub mod serve;
 pub mod told;
 pub mod watched;
 

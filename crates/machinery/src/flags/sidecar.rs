@@ -146,6 +146,9 @@ pub struct EndpointArgs {
 impl EndpointArgs {
     /// The address to listen on, if any.
     pub fn address(&self) -> Result<Option<&str>, String> {
+        if !self.metrics_path.starts_with('/') {
+            return Err(format!("--metrics-path must start with `/`, got `{}`", self.metrics_path));
+        }
         match (&self.http_endpoint, &self.metrics_address) {
             (Some(_), Some(_)) => {
                 Err("only one of --http-endpoint and --metrics-address can be set; use --http-endpoint"

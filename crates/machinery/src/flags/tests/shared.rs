@@ -96,6 +96,7 @@ fn one_endpoint_at_most() {
     assert_eq!(args.endpoint.address(), Ok(Some(":8081")));
     assert!(!args.endpoint.serves_health());
     assert!(sidecar("--http-endpoint=:8080").endpoint.serves_health());
+    assert!(sidecar("--metrics-path=metrics").validate().is_err());
 }
 
 #[test]

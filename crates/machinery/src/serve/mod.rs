@@ -1,0 +1,19 @@
+//! Health and metrics over HTTP: `--http-endpoint` of sidecars, `--secure-port` of kube-* programs.
+//!
+//! Binding comes first and is an error of the start; serving lasts until the program stops, and is independent of
+//! leader election.
+
+mod access;
+mod health;
+mod listen;
+mod pages;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use access::{Access, AllowedPaths, Denied, Everyone};
+pub use health::{Check, Renewal, leader_election};
+pub use listen::{Bound, ServeError};
+pub use pages::{Answer, Pages};
+pub use tls::{Tls, TlsError};
