@@ -1,10 +1,11 @@
 //! The command line: one subcommand per role, and the two that run all of them.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::apiserver::KubeApiserver;
 use crate::demo::Demo;
 use crate::drivers::Driver;
+use crate::programs::{PROGRAMS, help};
 use crate::store::StoreCommand;
 use crate::up::Up;
 
@@ -21,6 +22,15 @@ Start here:
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Reads the command line of this process, or prints why not and exits.
+    pub fn read() -> Self {
+        let mut command = help::with_groups(Self::command(), PROGRAMS);
+        let matches = command.get_matches_mut();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
 }
 
 #[derive(Subcommand)]

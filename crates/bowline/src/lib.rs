@@ -6,6 +6,7 @@ pub mod demo;
 pub mod drivers;
 pub mod installation;
 pub mod logging;
+pub mod programs;
 pub mod store;
 pub mod terminal;
 pub mod up;
@@ -21,16 +22,7 @@ const STACK: usize = 16 << 20;
 
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode> {
-    // Before anything is created, and before there is a second thread: the mask belongs to the process.
-    bowline_host::real::private_by_default();
-    bowline_host::real::raise_open_files().context("raise the limit of open files")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_stack_size(STACK)
-        .enable_all()
-        .build()
-        .context("start the async runtime")?;
-    runtime.block_on(async {
+    block_on(async {
         match command {
             Command::Up(up) => up.run().await,
             Command::Demo(demo) => demo.run().await,
@@ -42,4 +34,18 @@ pub fn run(command: Command) -> Result<ExitCode> {
             }
         }
     })
+}
+
+/// Prepares the process and runs `work` to its end.
+fn block_on(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    // Before anything is created, and before there is a second thread: the mask belongs to the process.
+    bowline_host::real::private_by_default();
+    bowline_host::real::raise_open_files().context("raise the limit of open files")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build()
+        .context("start the async runtime")?;
+    runtime.block_on(work)
 }

@@ -4,10 +4,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use bowline::cli::{Cli, Command};
-use clap::Parser;
+use bowline::programs::{self, PROGRAMS};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    if let Some(chosen) = programs::choose(PROGRAMS, std::env::args_os()) {
+        return programs::run(chosen);
+    }
+    let cli = Cli::read();
     match cli.command {
         // First of all: they close what was open and change namespaces before anything else runs.
         Command::ContainerShim { dir } => code(bowline_host::real::shim::shim_main(&dir)),

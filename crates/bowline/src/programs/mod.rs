@@ -1,0 +1,62 @@
+//! Programs under upstream's names: `bowline csi-attacher …`, or a link of that name to this binary.
+//!
+//! Each reads its command line as upstream's does and is one line of [`PROGRAMS`]; the rest of `bowline` is clap's.
+
+mod dispatch;
+pub mod help;
+mod start;
+
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bowline_machinery::flags::{LoggingArgs, Program, Stop, command, mismatches};
+
+pub use dispatch::{Chosen, choose, run};
+pub use start::Ready;
+
+/// Where `bowline --help` lists a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    ClusterComponents,
+    Sidecars,
+}
+
+/// A program: its arguments, and what it does with them.
+pub trait Run: clap::Args + Send + 'static {
+    const PROGRAM: Program;
+    const GROUP: Group;
+    /// Flags that upstream does not have.
+    const ADDITIONS: &'static [&'static str] = &[];
+
+    fn logging(&self) -> &LoggingArgs;
+    /// What no single flag can say about itself.
+    fn validate(&self) -> Result<(), String>;
+    /// Runs to the end; an error is one line and exit code 1.
+    fn run(self) -> impl Future<Output = Result<ExitCode>> + Send;
+}
+
+/// A line of the table.
+pub struct Entry {
+    pub program: Program,
+    pub group: Group,
+    start: fn(&str, &[String]) -> Result<Ready, Stop>,
+    mismatches: fn() -> Result<Vec<String>, String>,
+}
+
+impl Entry {
+    pub const fn of<P: Run>() -> Self {
+        let mismatches = || mismatches(&command::<P>(&P::PROGRAM), P::PROGRAM.upstream, P::ADDITIONS);
+        Self { program: P::PROGRAM, group: P::GROUP, start: start::start::<P>, mismatches }
+    }
+
+    /// Where the program's flags and upstream's list disagree.
+    pub fn mismatches(&self) -> Result<Vec<String>, String> {
+        (self.mismatches)()
+    }
+}
+
+/// Every program that this binary is.
+pub const PROGRAMS: &[Entry] = &[];
