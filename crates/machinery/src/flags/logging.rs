@@ -13,7 +13,7 @@ pub enum Format {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct LoggingArgs {
-    /// Log verbosity: 2 tells why something waits, 5 adds CSI calls without their secrets
+    /// Log verbosity: 2 tells why something waits, 5 adds each step towards the API server and the driver
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u32,
     /// Log format
