@@ -6,20 +6,10 @@ use async_trait::async_trait;
 
 use crate::effect::EffectError;
 use crate::queue::Verdict;
+use crate::role::Step;
 
 /// More steps than any object needs; reaching it is a bug, not a state.
 const STEPS_MAX: usize = 32;
-
-/// What a decision comes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step<A, W> {
-    /// Do this one thing, then decide again.
-    Do(A),
-    /// Nothing can be done until something else changes; why is for people.
-    Wait(W),
-    /// Nothing is left to do.
-    Done,
-}
 
 /// A role that decides one object at a time.
 #[async_trait]
@@ -62,11 +52,11 @@ pub async fn reconcile<R: Keyed>(role: &R, key: &R::Key) -> Verdict {
                 role.waiting(key, &seen, &why);
                 return Verdict::Done;
             }
+            Step::Fail(why) => return failed(role, key, &EffectError::refused(why.to_string())).await,
             Step::Done => return Verdict::Done,
         }
     }
-    tracing::error!(role = role.name(), %key, steps = STEPS_MAX, "did not settle");
-    Verdict::Retry
+    Verdict::Again
 }
 
 async fn failed<R: Keyed>(role: &R, key: &R::Key, error: &EffectError) -> Verdict {

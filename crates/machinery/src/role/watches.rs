@@ -1,0 +1,61 @@
+//! What a role watches: each cache must be complete before work begins, and a change in it wakes keys.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use futures::future::BoxFuture;
+
+use super::Role;
+use crate::cache::{Cache, Change};
+use crate::client::Object;
+use crate::queue::Queue;
+
+/// Collects what a role watches.
+pub struct Watches<R: Role> {
+    role: Weak<R>,
+    queue: Queue<R::Key>,
+    complete: Vec<BoxFuture<'static, ()>>,
+}
+
+impl<R: Role> Watches<R> {
+    pub(super) fn new(role: &Arc<R>, queue: &Queue<R::Key>) -> Self {
+        // Caches may outlive the role: their handlers must not keep it.
+        Self { role: Arc::downgrade(role), queue: queue.clone(), complete: Vec::new() }
+    }
+
+    /// Calls `wake` with each object there is and each later change; it adds the keys that are concerned.
+    pub fn on<K: Object>(
+        &mut self,
+        cache: &Cache<K>,
+        wake: impl Fn(&R, &Change<K>, &Queue<R::Key>) + Send + Sync + 'static,
+    ) -> &mut Self {
+        let (role, queue) = (self.role.clone(), self.queue.clone());
+        cache.on_change(move |change| {
+            let Some(role) = role.upgrade() else { return };
+            // The cache is shared: a bug in one role's handler must not end the watch for all.
+            if catch_unwind(AssertUnwindSafe(|| wake(&role, change, &queue))).is_err() {
+                tracing::error!(role = R::NAME, kind = %K::kind(&()), "panicked on a change, which is lost");
+            }
+        });
+        self.read(cache)
+    }
+
+    /// A cache that is only read: work waits for it, changes wake nothing.
+    pub fn read<K: Object>(&mut self, cache: &Cache<K>) -> &mut Self {
+        let cache = cache.clone();
+        self.complete.push(Box::pin(async move { cache.synced().await }));
+        self
+    }
+
+    /// The role itself, for handlers of what is no cache.
+    pub fn role(&self) -> Weak<R> {
+        self.role.clone()
+    }
+
+    /// Waits until every cache is complete.
+    pub(super) async fn synced(self) {
+        for complete in self.complete {
+            complete.await;
+        }
+    }
+}
