@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::csi::{Classes, Driver, call};
+use crate::effect::{EffectError, Effects, Fate};
+use crate::ports::RunError;
 use bowline_proto::csi::v1::controller_service_capability::{self, rpc};
 use bowline_proto::csi::v1::plugin_capability::{self, service};
 use bowline_proto::csi::v1::{
     ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest, ProbeRequest,
 };
-use tokio_util::sync::CancellationToken;
-
-use crate::csi::{Classes, Driver, call};
-use crate::effect::{EffectError, Effects, Fate};
 
 /// First and longest pause between two probes of a driver that is not ready.
 const PROBE_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -33,25 +32,19 @@ impl Identity {
         self.controller.contains(&(rpc as i32))
     }
 
-    /// Waits until the driver is ready and asks who it is; `None` when stopped meanwhile.
-    pub async fn ask(
-        driver: &Driver,
-        effects: &Effects,
-        timeout: Duration,
-        stop: &CancellationToken,
-    ) -> Result<Option<Self>, EffectError> {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(None),
-            ready = ready(driver, effects, timeout) => ready?,
-        }
-        let name = name(driver, effects, timeout).await?;
-        let services = services(driver, effects, timeout).await?;
-        let mut identity = Self { name, services, controller: BTreeSet::new() };
-        if identity.has(service::Type::ControllerService) {
-            identity.controller = controller(driver, effects, timeout).await?;
-        }
-        Ok(Some(identity))
+    /// Waits until the driver is ready and asks who it is.
+    pub async fn ask(driver: &Driver, effects: &Effects, timeout: Duration) -> Result<Self, RunError> {
+        let asked = async {
+            ready(driver, effects, timeout).await?;
+            let name = name(driver, effects, timeout).await?;
+            let services = services(driver, effects, timeout).await?;
+            let mut identity = Self { name, services, controller: BTreeSet::new() };
+            if identity.has(service::Type::ControllerService) {
+                identity.controller = controller(driver, effects, timeout).await?;
+            }
+            Ok(identity)
+        };
+        asked.await.map_err(|source| RunError::Effect { what: "ask the CSI driver who it is", source })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, keys, node};
-use bowline_machinery::{Ports, RunError};
+use bowline_machinery::{Ports, RunError, role};
 
 use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
@@ -55,15 +55,15 @@ impl Embedded {
     pub async fn start(ports: &Ports, settings: Settings) -> Result<Self, RunError> {
         clear_stale_sockets(ports, &settings).await?;
         let crew = Crew::default();
-        crew.run(persistentvolume::run(ports.clone(), crate::flags(&[])?));
-        crew.run(attachdetach::run(ports.clone(), crate::flags(&[])?));
-        crew.run(pvprotection::run(ports.clone()));
-        crew.run(pvcprotection::run(ports.clone()));
-        crew.run(scheduler::run(ports.clone()));
-        crew.run(garbagecollector::run(ports.clone()));
+        crew.run(role::run::<persistentvolume::Binder>(ports.clone(), crate::flags(&[])?));
+        crew.run(role::run::<attachdetach::Controller>(ports.clone(), crate::flags(&[])?));
+        crew.run(role::run::<pvprotection::Protection>(ports.clone(), ()));
+        crew.run(role::run::<pvcprotection::Protection>(ports.clone(), ()));
+        crew.run(role::run::<scheduler::Scheduler>(ports.clone(), ()));
+        crew.run(role::run::<garbagecollector::Collector>(ports.clone(), ()));
         if let Some(root) = settings.root_ca.clone() {
-            crew.run(serviceaccount::run(ports.clone()));
-            crew.run(rootcacertpublisher::run(ports.clone(), root));
+            crew.run(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
+            crew.run(role::run::<rootcacertpublisher::Publisher>(ports.clone(), root));
         }
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
@@ -139,9 +139,9 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
     let registry = registry(settings).to_string_lossy().into_owned();
     let csi = ["--csi-address", socket.as_str()];
     let paths = ["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry];
-    crew.run(external_provisioner::run(ports.clone(), crate::flags(&csi)?));
+    crew.run(role::run::<external_provisioner::Provisioner>(ports.clone(), crate::flags(&csi)?));
     if driver.attaches {
-        crew.run(external_attacher::run(ports.clone(), crate::flags(&csi)?));
+        crew.run(role::run::<external_attacher::Attacher>(ports.clone(), crate::flags(&csi)?));
     }
     crew.run(node_driver_registrar::run(ports.clone(), crate::flags(&[csi.as_slice(), &paths].concat())?));
     Ok(())

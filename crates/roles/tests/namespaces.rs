@@ -8,7 +8,7 @@ use bowline_api::{ConfigMap, Namespace, ObjectKey, ServiceAccount};
 use bowline_apiserver::kinds::register;
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::fake;
-use bowline_machinery::{Journal, Ports, client};
+use bowline_machinery::{Journal, Ports, client, role};
 use bowline_roles::{rootcacertpublisher, serviceaccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -53,8 +53,8 @@ async fn a_namespace_gets_both_and_keeps_both() {
     let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
     server.bootstrap().await.unwrap();
     let ports = ports_of(&server);
-    let accounting = tokio::spawn(serviceaccount::run(ports.clone()));
-    let publishing = tokio::spawn(rootcacertpublisher::run(ports.clone(), ROOT.into()));
+    let accounting = tokio::spawn(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
+    let publishing = tokio::spawn(role::run::<rootcacertpublisher::Publisher>(ports.clone(), ROOT.into()));
     settled(&ports, "kube-system").await;
 
     let client = ports_of(&server).client;

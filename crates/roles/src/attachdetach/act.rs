@@ -5,9 +5,9 @@ use bowline_machinery::EffectError;
 use k8s_openapi::api::storage::v1::{VolumeAttachmentSource, VolumeAttachmentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::model::{Action, Observed, OnNode};
 use super::observe::attach_error;
-use super::run::Controller;
-use super::world::{Action, Observed, OnNode};
+use super::role::Controller;
 
 impl Controller {
     pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {

@@ -3,7 +3,7 @@
 use bowline_api::Meta;
 use bowline_machinery::Step;
 
-use super::world::{Action, Attachment, NodeState, Observed, OnNode, Report, Why};
+use super::model::{Action, Attachment, NodeState, Observed, OnNode, Report, Why};
 
 type Decision = Step<Action, Why>;
 

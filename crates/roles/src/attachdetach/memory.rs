@@ -36,11 +36,12 @@ impl Memory {
         change(state.notes.entry(volume.to_owned()).or_default().entry(node.to_owned()).or_default());
     }
 
-    /// Keeps notes only for these nodes of a volume.
-    pub(super) fn keep<T>(&self, volume: &str, nodes: &BTreeMap<String, T>) {
+    /// Keeps notes only for these nodes of a volume; of all, or of the one that was looked at.
+    pub(super) fn keep<T>(&self, volume: &str, only: Option<&str>, nodes: &BTreeMap<String, T>) {
         let mut state = self.lock();
         if let Some(notes) = state.notes.get_mut(volume) {
-            notes.retain(|node, _| nodes.contains_key(node));
+            let looked_at = |node: &str| only.is_none_or(|only| only == node);
+            notes.retain(|node, _| !looked_at(node) || nodes.contains_key(node));
             if notes.is_empty() {
                 state.notes.remove(volume);
             }

@@ -30,14 +30,14 @@
 mod act;
 mod decide;
 mod memory;
+mod model;
 mod observe;
 mod report;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
 mod wake;
-mod world;
 
 pub use decide::decide;
-pub use run::{Flags, run};
-pub use world::{Action, Attachment, Key, NodeState, Observed, OnNode, Report, Why};
+pub use model::{Action, Attachment, Key, NodeState, Observed, OnNode, Report, Why};
+pub use role::{Controller, Flags};

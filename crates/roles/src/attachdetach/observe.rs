@@ -7,12 +7,27 @@ use std::time::Duration;
 use bowline_api::{Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_api::{keys, name, node, pod, volume};
 
-use super::run::Controller;
-use super::world::{Attachment, NodeState, Observed, OnNode, Report};
+use super::model::{Attachment, Key, NodeState, Observed, OnNode, Report};
+use super::role::Controller;
 use crate::indexes;
 
 impl Controller {
-    pub(super) fn see(&self, key: &str) -> Option<Observed> {
+    /// Of a shared volume, each node by itself; of any other, all its nodes together.
+    pub(super) fn see(&self, key: &Key) -> Option<Observed> {
+        if self.shared(&key.volume) != key.node.is_some() {
+            return None;
+        }
+        self.see_on(&key.volume, key.node.as_deref())
+    }
+
+    /// Whether several nodes may have a volume at once.
+    pub(super) fn shared(&self, key: &str) -> bool {
+        let volumes = self.volumes.indexed(indexes::VOLUMES_BY_UNIQUE_NAME, key);
+        volumes.iter().all(|v| volume::multi_attach(v))
+    }
+
+    /// A volume on one node, at a cost that does not grow with the number of nodes, or on all of them.
+    pub(super) fn see_on(&self, key: &str, only: Option<&str>) -> Option<Observed> {
         let (driver, handle) = name::split_unique_volume(key)?;
         let volumes = self.volumes.indexed(indexes::VOLUMES_BY_UNIQUE_NAME, key);
         let mut nodes = BTreeMap::new();
@@ -21,7 +36,7 @@ impl Controller {
         };
         for object in &volumes {
             if volume::attach_required(self.drivers.named(driver).as_deref()) {
-                for pod in self.pods_wanting(object) {
+                for pod in self.pods_wanting(object, only) {
                     let name = pod::node_name(&pod).to_owned();
                     here(&mut nodes, &name);
                     if let Some(on) = nodes.get_mut(&name) {
@@ -30,8 +45,7 @@ impl Controller {
                     }
                 }
             }
-            let attachments = self.attachments.indexed(indexes::ATTACHMENTS_OF_VOLUME, object.name());
-            for attachment in attachments.into_iter().filter(|a| a.spec.attacher == driver) {
+            for attachment in self.attachments_of(object, only).filter(|a| a.spec.attacher == driver) {
                 let name = attachment.spec.node_name.clone();
                 here(&mut nodes, &name);
                 if let Some(on) = nodes.get_mut(&name) {
@@ -39,7 +53,7 @@ impl Controller {
                 }
             }
         }
-        for node in self.nodes.indexed(indexes::NODES_BY_ATTACHED_VOLUME, key) {
+        for node in self.nodes_reporting(key, only) {
             here(&mut nodes, node.name());
         }
         for (node, on) in nodes.iter_mut().filter(|(_, on)| on.attachment.is_none()) {
@@ -47,7 +61,7 @@ impl Controller {
             let stray = self.attachments.named(&name::attachment(handle, driver, node));
             on.attachment = stray.map(|object| self.see_attachment(object, key));
         }
-        self.memory.keep(key, &nodes);
+        self.memory.keep(key, only, &nodes);
         nodes.iter_mut().for_each(|(node, on)| self.recall(key, node, on));
         let shared = volumes.iter().all(|v| volume::multi_attach(v));
         (!nodes.is_empty()).then(|| Observed {
@@ -59,7 +73,7 @@ impl Controller {
     }
 
     /// Pods that are bound to a node, have not ended, and use the claim that the volume is bound to.
-    fn pods_wanting(&self, object: &PersistentVolume) -> Vec<Arc<Pod>> {
+    fn pods_wanting(&self, object: &PersistentVolume, only: Option<&str>) -> Vec<Arc<Pod>> {
         let claim = volume::claim_ref(object).and_then(|reference| {
             let key = ObjectKey::new(reference.namespace.clone()?, reference.name.clone()?);
             let claim = self.claims.get(&key)?;
@@ -69,11 +83,36 @@ impl Controller {
             volume::claim_phase(claim) == "Bound" && volume::claim_volume(claim) == object.name()
         };
         let Some(claim) = claim.filter(bound) else { return Vec::new() };
-        let pods = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.key().to_string());
+        let pods = match only {
+            Some(node) => self.pods.indexed(indexes::PODS_ON_NODE, node),
+            None => self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.key().to_string()),
+        };
+        let names = |p: &Arc<Pod>| {
+            p.namespace() == claim.namespace() && pod::claims(p).any(|(_, name)| name == claim.name())
+        };
         let wants = |p: &Arc<Pod>| {
             !pod::node_name(p).is_empty() && !pod::terminated(p) && indexes::may_use(p, &claim)
         };
-        pods.into_iter().filter(wants).collect()
+        pods.into_iter().filter(|p| only.is_none() || names(p)).filter(wants).collect()
+    }
+
+    fn attachments_of<'a>(
+        &self,
+        object: &'a PersistentVolume,
+        only: Option<&str>,
+    ) -> impl Iterator<Item = Arc<VolumeAttachment>> + use<'a> {
+        let found = match only {
+            Some(node) => self.attachments.indexed(indexes::ATTACHMENTS_ON_NODE, node),
+            None => self.attachments.indexed(indexes::ATTACHMENTS_OF_VOLUME, object.name()),
+        };
+        found.into_iter().filter(|a| volume::attachment_volume(a) == Some(object.name()))
+    }
+
+    /// Nodes whose `volumesAttached` names the volume.
+    fn nodes_reporting(&self, key: &str, only: Option<&str>) -> Vec<Arc<Node>> {
+        let Some(only) = only else { return self.nodes.indexed(indexes::NODES_BY_ATTACHED_VOLUME, key) };
+        let reports = |node: &Arc<Node>| node::volumes_attached(node).into_iter().any(|v| v == key);
+        self.nodes.named(only).filter(reports).into_iter().collect()
     }
 
     fn see_attachment(&self, object: Arc<VolumeAttachment>, key: &str) -> Attachment {

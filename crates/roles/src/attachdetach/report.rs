@@ -9,7 +9,7 @@ use bowline_machinery::effect::{EffectError, Effects, Fate, Part};
 use k8s_openapi::api::core::v1::AttachedVolume;
 use serde_json::json;
 
-use super::world::Report;
+use super::model::Report;
 
 /// Others write to a node all the time; after this many collisions the key backs off.
 const TRIES_MAX: usize = 8;

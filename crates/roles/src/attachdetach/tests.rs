@@ -9,7 +9,7 @@ use bowline_machinery::Step;
 use proptest::prelude::*;
 
 use super::decide::decide;
-use super::world::{Action, Attachment, NodeState, Observed, OnNode, Report, Why};
+use super::model::{Action, Attachment, NodeState, Observed, OnNode, Report, Why};
 
 const LIMIT: Duration = Duration::from_secs(360);
 const READY: NodeState = NodeState::Managed { ready: true, out_of_service: false };
@@ -305,7 +305,7 @@ proptest! {
             match decide(&seen) {
                 Step::Do(action) => done(&mut seen, action),
                 Step::Wait(_) if progress(&mut seen) => {}
-                Step::Wait(_) | Step::Done => return Ok(()),
+                Step::Wait(_) | Step::Fail(_) | Step::Done => return Ok(()),
             }
         }
         prop_assert!(false, "did not settle: {seen:?}");

@@ -5,63 +5,50 @@ use std::sync::Arc;
 
 use bowline_api::{CSIDriver, Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod};
 use bowline_api::{VolumeAttachment, keys, node, pod, volume};
-use bowline_machinery::Change;
+use bowline_machinery::{Change, Queue};
 
-use super::run::Controller;
-use super::world::Key;
+use super::model::Key;
+use super::role::Controller;
 use crate::indexes;
 
-impl Controller {
-    pub(super) fn watch(self: &Arc<Self>) {
-        indexes::attachments(&self.attachments);
-        indexes::volumes(&self.volumes);
-        indexes::pods(&self.pods);
-        indexes::nodes(&self.nodes);
-        let role = self.clone();
-        self.pods.on_change(move |change| role.pod_changed(change));
-        let role = self.clone();
-        self.claims.on_change(move |change| role.claim_changed(change));
-        let role = self.clone();
-        self.volumes.on_change(move |change| role.volume_changed(change));
-        let role = self.clone();
-        self.attachments.on_change(move |change| role.attachment_changed(change));
-        let role = self.clone();
-        self.nodes.on_change(move |change| role.node_changed(change));
-        let role = self.clone();
-        self.drivers.on_change(move |change| role.driver_changed(change));
-    }
+type Wake = Queue<Key>;
 
-    fn pod_changed(&self, change: &Change<Pod>) {
+impl Controller {
+    pub(super) fn pod_changed(&self, change: &Change<Pod>, queue: &Wake) {
         let matters = |pod: &Arc<Pod>| (pod::node_name(pod).to_owned(), pod::terminated(pod));
         if change.old.as_ref().map(matters) != change.new.as_ref().map(matters) {
-            change.sides().for_each(|pod| self.wake_pod(pod));
+            change.sides().for_each(|pod| self.wake_pod(pod, queue));
         }
     }
 
-    fn wake_pod(&self, pod: &Pod) {
+    /// What a pod wants, on the node that it is bound to.
+    fn wake_pod(&self, pod: &Pod, queue: &Wake) {
+        let node = Some(pod::node_name(pod)).filter(|node| !node.is_empty());
         for (_, claim) in pod::claims(pod) {
             if let Some(claim) = self.claims.get(&ObjectKey::new(pod.namespace(), claim)) {
-                self.wake_volume(volume::claim_volume(&claim));
+                self.wake_volume(volume::claim_volume(&claim), node, queue);
             }
         }
     }
 
-    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
-        change.sides().for_each(|claim| self.wake_volume(volume::claim_volume(claim)));
+    pub(super) fn claim_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Wake) {
+        change.sides().for_each(|claim| self.wake_volume(volume::claim_volume(claim), None, queue));
     }
 
-    fn volume_changed(&self, change: &Change<PersistentVolume>) {
-        change.sides().filter_map(|object| volume::unique_name(object)).for_each(|key| self.wake(key));
+    pub(super) fn volume_changed(&self, change: &Change<PersistentVolume>, queue: &Wake) {
+        let keys = change.sides().filter_map(|object| volume::unique_name(object));
+        keys.for_each(|key| self.wake(key, None, queue));
     }
 
-    fn attachment_changed(&self, change: &Change<VolumeAttachment>) {
-        if let Some(volume) = change.latest().and_then(|a| volume::attachment_volume(a)) {
-            self.wake_volume(volume);
+    pub(super) fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Wake) {
+        let Some(attachment) = change.latest() else { return };
+        if let Some(volume) = volume::attachment_volume(attachment) {
+            self.wake_volume(volume, Some(&attachment.spec.node_name), queue);
         }
     }
 
     /// A new list concerns the volumes that came or went; a new condition, taint or annotation concerns all.
-    fn node_changed(&self, change: &Change<Node>) {
+    pub(super) fn node_changed(&self, change: &Change<Node>, queue: &Wake) {
         match (&change.old, &change.new) {
             (Some(old), None) => self.memory.departed(old.name(), node::volumes_in_use(old)),
             (_, Some(new)) => self.memory.arrived(new.name()),
@@ -76,36 +63,48 @@ impl Controller {
         };
         let before = change.old.as_ref().map(listed).unwrap_or_default();
         let now = change.new.as_ref().map(listed).unwrap_or_default();
+        let Some(latest) = change.latest() else { return };
+        let here = Some(latest.name());
         for volume in before.symmetric_difference(&now) {
-            self.wake(volume.strip_prefix("in use ").unwrap_or(volume).to_owned());
+            self.wake(volume.strip_prefix("in use ").unwrap_or(volume).to_owned(), here, queue);
         }
         let state = |node: &Arc<Node>| {
             let managed = node.annotation(keys::CONTROLLER_MANAGED_ATTACH).is_some();
             (managed, node::ready(node), node::out_of_service(node))
         };
-        if let (Some(latest), true) =
-            (change.latest(), change.old.as_ref().map(state) != change.new.as_ref().map(state))
-        {
+        if change.old.as_ref().map(state) != change.new.as_ref().map(state) {
             let attachments = self.attachments.indexed(indexes::ATTACHMENTS_ON_NODE, latest.name());
-            attachments.iter().filter_map(|a| volume::attachment_volume(a)).for_each(|v| self.wake_volume(v));
-            self.pods.indexed(indexes::PODS_ON_NODE, latest.name()).iter().for_each(|pod| self.wake_pod(pod));
+            let volumes = attachments.iter().filter_map(|a| volume::attachment_volume(a));
+            volumes.for_each(|v| self.wake_volume(v, here, queue));
+            let pods = self.pods.indexed(indexes::PODS_ON_NODE, latest.name());
+            pods.iter().for_each(|pod| self.wake_pod(pod, queue));
         }
     }
 
-    fn driver_changed(&self, change: &Change<CSIDriver>) {
+    pub(super) fn driver_changed(&self, change: &Change<CSIDriver>, queue: &Wake) {
         let Some(driver) = change.latest() else { return };
         let volumes = self.volumes.indexed(indexes::VOLUMES_OF_DRIVER, driver.name());
-        volumes.iter().filter_map(|object| volume::unique_name(object)).for_each(|key| self.wake(key));
+        let keys = volumes.iter().filter_map(|object| volume::unique_name(object));
+        keys.for_each(|key| self.wake(key, None, queue));
     }
 
     /// An unknown name is no loss: when the volume appears, it wakes itself.
-    fn wake_volume(&self, name: &str) {
+    fn wake_volume(&self, name: &str, node: Option<&str>, queue: &Wake) {
         if let Some(key) = self.volumes.named(name).and_then(|object| volume::unique_name(&object)) {
-            self.wake(key);
+            self.wake(key, node, queue);
         }
     }
 
-    fn wake(&self, volume: String) {
-        self.queue.add(Key { volume, node: None });
+    /// The nodes of a shared volume do not wait for each other: only the one that is concerned is looked at, or each of
+    /// them when the change concerns all.
+    fn wake(&self, volume: String, node: Option<&str>, queue: &Wake) {
+        if !self.shared(&volume) {
+            return queue.add(Key { volume, node: None });
+        }
+        if let Some(node) = node {
+            return queue.add(Key { volume, node: Some(node.to_owned()) });
+        }
+        let nodes = self.see_on(&volume, None).map(|seen| seen.nodes).unwrap_or_default();
+        nodes.into_keys().for_each(|node| queue.add(Key { volume: volume.clone(), node: Some(node) }));
     }
 }

@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::SecretReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::run::Attacher;
-use super::world::{Action, Answer, Attachment, Observed, Source, Target, Volume};
+use super::model::{Action, Answer, Attachment, Observed, Source, Target, Volume};
+use super::role::Attacher;
 
 /// Longest message that the API accepts in `attachError` and `detachError`.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -59,7 +59,6 @@ impl Attacher {
             Action::Unguard => self.unguard(seen).await,
             Action::MarkDetached => self.mark_detached(seen).await,
             Action::UnguardVolume => Ok(()),
-            Action::Refuse(why) => Err(EffectError::refused(why.to_string())),
         }
     }
 

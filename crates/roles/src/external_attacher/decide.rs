@@ -3,7 +3,7 @@
 use bowline_api::Meta;
 use bowline_machinery::Step;
 
-use super::world::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
+use super::model::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
 
 type Decision = Step<Action, Why>;
 
@@ -94,5 +94,5 @@ fn target_of(source: &Source) -> Result<&Target, Why> {
 }
 
 fn refuse(why: Why) -> Decision {
-    Step::Do(Action::Refuse(why))
+    Step::Fail(why)
 }

@@ -18,12 +18,12 @@
 
 mod act;
 mod decide;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use decide::decide;
-pub use run::{Flags, run};
-pub use world::{Action, Answer, Attachment, Key, Observed, Source, Target, Volume, Why};
+pub use model::{Action, Answer, Attachment, Key, Observed, Source, Target, Volume, Why};
+pub use role::{Attacher, Flags};

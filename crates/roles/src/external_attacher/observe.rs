@@ -7,8 +7,8 @@ use bowline_machinery::capability;
 use bowline_proto::csi::v1::VolumeCapability;
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolumeSpec};
 
-use super::run::Attacher;
-use super::world::{Attachment, Key, Observed, Source, Target, Volume};
+use super::model::{Attachment, Key, Observed, Source, Target, Volume};
+use super::role::Attacher;
 use crate::indexes;
 
 impl Attacher {

@@ -10,8 +10,8 @@ use k8s_openapi::api::storage::v1::{VolumeAttachmentStatus, VolumeError};
 use proptest::prelude::*;
 
 use super::decide::decide;
-use super::run::only_errors_differ;
-use super::world::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
+use super::model::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
+use super::role::only_errors_differ;
 
 fn target() -> Target {
     let mode = access_mode(&["ReadWriteOnce".into()], SingleNode::Plain).unwrap();
@@ -87,7 +87,7 @@ fn unpublish() -> Step<Action, Why> {
     Step::Do(Action::Unpublish { node_id: "id-1".into() })
 }
 fn refuse(why: Why) -> Step<Action, Why> {
-    Step::Do(Action::Refuse(why))
+    Step::Fail(why)
 }
 
 #[test]
@@ -247,7 +247,7 @@ proptest! {
         let mut seen = seen;
         for _ in 0..8 {
             match decide(&Observed::Attachment(Box::new(seen.clone()))) {
-                Step::Done | Step::Wait(_) | Step::Do(Action::Refuse(_)) => return Ok(()),
+                Step::Done | Step::Wait(_) | Step::Fail(_) => return Ok(()),
                 Step::Do(action) => seen = done(seen, action),
             }
         }
@@ -265,6 +265,6 @@ fn done(seen: Attachment, action: Action) -> Attachment {
         Action::Unpublish { .. } => seen.answer(Answer::Unpublished),
         Action::Unguard => Attachment { guarded: false, ..seen },
         Action::MarkDetached => Attachment { attached: false, ..seen },
-        Action::UnguardVolume | Action::Refuse(_) => seen,
+        Action::UnguardVolume => seen,
     }
 }

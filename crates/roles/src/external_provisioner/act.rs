@@ -11,13 +11,12 @@ use bowline_machinery::{Object, secrets};
 use bowline_proto::csi::v1::DeleteVolumeRequest;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::run::Provisioner;
-use super::world::{Action, Observed};
+use super::model::{Action, Observed};
+use super::role::Provisioner;
 
 impl Provisioner {
     pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match (seen, action) {
-            (_, Action::Refuse(why)) => Err(EffectError::refused(why.to_string())),
             (Observed::Claim(seen), Action::Create(creation)) => self.create(&seen, &creation).await,
             (Observed::Claim(seen), Action::Save) => self.save(&seen).await,
             (Observed::Claim(seen), Action::Discard { handle, secret }) => {

@@ -9,7 +9,7 @@ mod volume;
 
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why};
 
 pub use claim::{selected_node, volume_name, wanted_from};
 pub use object::persistent_volume;

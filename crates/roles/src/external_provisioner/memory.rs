@@ -7,7 +7,7 @@ use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim};
 use bowline_proto::csi::v1::TopologyRequirement;
 use jiff::Timestamp;
 
-use super::world::{Attempt, Undersized};
+use super::model::{Attempt, Undersized};
 
 /// One claim's calls.
 #[derive(Debug, Clone, Default)]

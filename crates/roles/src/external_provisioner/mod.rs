@@ -23,14 +23,14 @@
 mod act;
 mod decide;
 mod memory;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use decide::decide;
-pub use run::{Flags, run};
-pub use world::{
+pub use model::{
     Action, Attempt, Claim, Cluster, Creation, Key, Observed, Secrets, Settings, Undersized, Volume, Why,
 };
+pub use role::{Flags, Provisioner};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bowline_api::{Meta, PersistentVolumeClaim, volume};
 
 use super::decide::volume_name;
-use super::run::Provisioner;
-use super::world::{Claim, Cluster, Key, Observed, Volume};
+use super::model::{Claim, Cluster, Key, Observed, Volume};
+use super::role::Provisioner;
 use crate::indexes;
 
 impl Provisioner {
@@ -22,10 +22,7 @@ impl Provisioner {
         let record = self.memory.claim(uid);
         // A deleted claim matters only as long as a volume may exist for it.
         let remembered = || record.claim.clone().filter(|_| record.pending());
-        let Some(object) = cached.clone().or_else(remembered) else {
-            self.memory.forget_claim(uid);
-            return None;
-        };
+        let object = cached.clone().or_else(remembered)?;
         let class = volume::claim_class(&object).and_then(|name| self.classes.named(name));
         let now = self.ports.host.clock.now();
         Some(Claim {
@@ -45,17 +42,16 @@ impl Provisioner {
 
     /// All nodes, but only for claims that still need a place.
     fn cluster(&self, claim: &PersistentVolumeClaim) -> Cluster {
-        if !self.settings.topology || !volume::claim_volume(claim).is_empty() {
-            return Cluster::default();
+        match &self.topology {
+            Some((csi_nodes, nodes)) if volume::claim_volume(claim).is_empty() => {
+                Cluster { csi_nodes: csi_nodes.list(), nodes: nodes.list() }
+            }
+            _ => Cluster::default(),
         }
-        Cluster { csi_nodes: self.csi_nodes.list(), nodes: self.nodes.list() }
     }
 
     fn see_volume(&self, name: &str) -> Option<Volume> {
-        let Some(object) = self.volumes.named(name) else {
-            self.memory.forget_volume(name);
-            return None;
-        };
+        let object = self.volumes.named(name)?;
         let attachments = self.attachments.indexed(indexes::ATTACHMENTS_OF_VOLUME, name);
         Some(Volume {
             settings: self.settings.clone(),

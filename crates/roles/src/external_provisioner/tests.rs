@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bowline_machinery::capability::SingleNode;
 
-use super::world::Settings;
+use super::model::Settings;
 
 const DRIVER: &str = "d.example";
 

@@ -1,28 +1,20 @@
 //! One write each, and only to the object that was looked at.
 
-use std::sync::Arc;
-
-use bowline_machinery::{EffectError, Effects, Recorder};
+use bowline_machinery::EffectError;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 
 use super::kinds;
-use super::monitors::Shared;
-use super::world::{Action, Identity, Node, Observed, Owner, Policy};
+use super::model::{Action, Identity, Node, Observed, Owner, Policy};
+use super::role::Collector;
 
 /// The event's reason when an owner cannot be where its dependent is.
 const INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
 
-pub(super) struct Hands {
-    pub shared: Arc<Shared>,
-    pub effects: Effects,
-    pub recorder: Recorder,
-}
-
-impl Hands {
-    pub async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
+impl Collector {
+    pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
         for one in seen.owners.iter().filter(|one| one.owner == Owner::Elsewhere) {
             self.report(&seen.node.identity, &one.reference);
         }
@@ -35,7 +27,7 @@ impl Hands {
     }
 
     /// Tells people of a reference that cannot be.
-    pub fn report(&self, dependent: &Identity, reference: &OwnerReference) {
+    pub(super) fn report(&self, dependent: &Identity, reference: &OwnerReference) {
         let about = ObjectReference {
             api_version: Some(dependent.kind.api_version.clone()),
             kind: Some(dependent.kind.kind.clone()),

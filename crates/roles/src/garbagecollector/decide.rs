@@ -3,7 +3,7 @@
 use bowline_api::keys;
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Owner, Policy, Stragglers, Why};
+use super::model::{Action, Observed, Owner, Policy, Stragglers, Why};
 
 type Decision = Step<Action, Why>;
 
@@ -56,7 +56,7 @@ fn collect(seen: &Observed) -> Decision {
     Step::Do(Action::Delete(own_policy(seen)))
 }
 
-fn unresolved(one: &super::world::Referred) -> Option<Why> {
+fn unresolved(one: &super::model::Referred) -> Option<Why> {
     match one.owner {
         Owner::Invalid => Some(Why::InvalidNamespace(Box::new(one.reference.clone()))),
         Owner::UnknownKind => Some(Why::UnknownKind {

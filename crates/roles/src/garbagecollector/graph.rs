@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::world::{Dependents, Identity, Kind, Node};
+use super::model::{Dependents, Identity, Kind, Node};
 
 /// Objects by UID. Memory is one entry per object; a change costs as much as the object has owners, or dependents if
 /// it goes or begins to wait for them.

@@ -9,7 +9,7 @@ use kube::core::discovery::v2::APIGroupDiscovery;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Api, Client};
 
-use super::world::{Identity, Kind, Node};
+use super::model::{Identity, Kind, Node};
 
 /// What an object must allow for it to be collected.
 const VERBS: [&str; 3] = ["delete", "list", "watch"];

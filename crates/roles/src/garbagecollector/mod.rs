@@ -23,13 +23,13 @@ mod act;
 mod decide;
 mod graph;
 mod kinds;
+mod model;
 mod monitors;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use decide::decide;
-pub use run::run;
-pub use world::{Action, Dependents, Identity, Kind, Observed, Owner, Policy, Referred, Stragglers, Why};
+pub use model::{Action, Dependents, Identity, Kind, Observed, Owner, Policy, Referred, Stragglers, Why};
+pub use role::Collector;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::graph::{Graph, Woken};
 use super::kinds::{self, Kinds, Metadata};
-use super::world::{Identity, Kind};
+use super::model::{Identity, Kind};
 
 /// Pause after a failed list or watch.
 const RETRY: Duration = Duration::from_millis(500);

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ListParams;
 
 use super::kinds;
-use super::monitors::Shared;
-use super::world::{Dependents, Identity, Kind, Node, Observed, Owner, Referred, Stragglers};
+use super::model::{Dependents, Identity, Kind, Node, Observed, Owner, Referred, Stragglers};
+use super::role::Collector;
 
 /// Objects per page of a live list.
 const PAGE: u32 = 500;
@@ -17,13 +17,10 @@ const PAGE: u32 = 500;
 const ABSENT_MAX: usize = 4096;
 
 /// Where a reference points to, and whom it means there.
-type Place = (Arc<Kind>, String, String, String);
+pub(super) type Place = (Arc<Kind>, String, String, String);
 
-pub(super) struct Sight {
-    pub shared: Arc<Shared>,
-    /// A UID never comes back, so an absence that the API server confirmed stays true.
-    absent: Mutex<BTreeSet<Place>>,
-}
+/// A UID never comes back, so an absence that the API server confirmed stays true.
+pub(super) type Absent = Mutex<BTreeSet<Place>>;
 
 /// What the graph knows of an owner.
 struct Guess {
@@ -33,12 +30,8 @@ struct Guess {
     elsewhere: bool,
 }
 
-impl Sight {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, absent: Mutex::default() }
-    }
-
-    pub async fn observe(&self, key: &Arc<Identity>) -> Result<Option<Observed>, EffectError> {
+impl Collector {
+    pub(super) async fn see(&self, key: &Arc<Identity>) -> Result<Option<Observed>, EffectError> {
         let Some((node, dependents, guesses)) = self.known(&key.uid) else { return Ok(None) };
         let complete = self.shared.complete();
         let mut owners = Vec::new();

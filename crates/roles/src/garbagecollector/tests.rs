@@ -14,7 +14,7 @@ use super::act::patch;
 use super::decide::decide;
 use super::graph::Graph;
 use super::kinds::Kinds;
-use super::world::*;
+use super::model::*;
 
 fn kind() -> Arc<Kind> {
     Arc::new(Kind {

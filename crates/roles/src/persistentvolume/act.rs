@@ -3,23 +3,18 @@
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, keys, volume};
 use bowline_machinery::effect::Part;
 use bowline_machinery::events::reference_to;
-use bowline_machinery::{EffectError, Effects, Fate, Recorder};
+use bowline_machinery::{EffectError, Fate};
 
 use super::decide::claim_status;
-use super::promise::{Promise, Promises};
-use super::world::{Action, ClaimSeen, Observed};
+use super::model::{Action, ClaimSeen, Observed};
+use super::promise::Promise;
+use super::role::Binder;
 
-/// HTTP status of a write that somebody else forestalled.
+/// HTTP status of a write that another one forestalled.
 const CONFLICT: i32 = 409;
 
-pub(super) struct Hands {
-    pub effects: Effects,
-    pub recorder: Recorder,
-    pub promises: Promises,
-}
-
-impl Hands {
-    pub async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+impl Binder {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         let Some(write) = write_for(&action, &seen) else {
             return Err(EffectError::refused(format!("{action:?} does not fit what was seen")));
         };
@@ -30,7 +25,7 @@ impl Hands {
             Write::Volume(volume) => self.effects.replace(Part::Main, &volume).await.map(drop)?,
             Write::VolumeStatus(volume) => self.effects.replace(Part::Status, &volume).await.map(drop)?,
         }
-        self.tell(&action, &seen);
+        self.report(&action, &seen);
         Ok(())
     }
 
@@ -46,7 +41,7 @@ impl Hands {
     }
 
     /// Bad news comes with the write that shows it, and only when the phase changes.
-    fn tell(&self, action: &Action, seen: &Observed) {
+    fn report(&self, action: &Action, seen: &Observed) {
         match (action, seen) {
             (Action::MarkClaimLost(loss), Observed::Claim(seen))
                 if volume::claim_phase(&seen.claim) != volume::LOST =>

@@ -7,7 +7,7 @@ mod volume;
 
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why};
 
 pub use status::{claim_status, shows};
 

@@ -24,13 +24,13 @@
 
 mod act;
 pub mod decide;
+mod model;
 mod observe;
 mod promise;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub(crate) use act::reserved;
-pub use run::{Flags, run};
-pub use world::{Action, ClaimSeen, Key, Observed, VolumeSeen, Why};
+pub use model::{Action, ClaimSeen, Key, Observed, VolumeSeen, Why};
+pub use role::{Binder, Flags};

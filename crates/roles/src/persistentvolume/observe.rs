@@ -2,51 +2,22 @@
 
 use std::sync::Arc;
 
-use bowline_api::{
-    Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, keys, pod, volume,
-};
-use bowline_machinery::{Cache, EffectError, Effects, Ports};
+use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
+use bowline_machinery::EffectError;
 
-use super::promise::Promises;
-use super::world::{ClaimSeen, VolumeSeen};
+use super::model::{ClaimSeen, Key, Observed, VolumeSeen};
+use super::role::Binder;
 use crate::indexes;
 
-/// What the binder reads.
-pub(super) struct Sight {
-    pub claims: Cache<PersistentVolumeClaim>,
-    pub volumes: Cache<PersistentVolume>,
-    pub classes: Cache<StorageClass>,
-    pub pods: Cache<Pod>,
-    pub live: Effects,
-    pub provisioning: bool,
-    pub promises: Promises,
-}
-
-impl Sight {
-    pub fn new(ports: &Ports, live: Effects, provisioning: bool) -> Self {
-        let sight = Self {
-            claims: ports.informers.of(),
-            volumes: ports.informers.of(),
-            classes: ports.informers.of(),
-            pods: ports.informers.of(),
-            live,
-            provisioning,
-            promises: Promises::default(),
-        };
-        indexes::claims_to_bind(&sight.claims);
-        indexes::volumes_to_bind(&sight.volumes);
-        indexes::pods(&sight.pods);
-        sight
+impl Binder {
+    pub(super) async fn see(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(match key {
+            Key::Claim(key) => self.see_claim(key).await?.map(Observed::Claim),
+            Key::Volume(name) => self.see_volume(name).await?.map(Observed::Volume),
+        })
     }
 
-    pub async fn synced(&self) {
-        self.claims.synced().await;
-        self.volumes.synced().await;
-        self.classes.synced().await;
-        self.pods.synced().await;
-    }
-
-    pub async fn claim(&self, key: &ObjectKey) -> Result<Option<ClaimSeen>, EffectError> {
+    async fn see_claim(&self, key: &ObjectKey) -> Result<Option<ClaimSeen>, EffectError> {
         let Some(claim) = self.claims.get(key) else { return Ok(None) };
         let named = self.named(&claim).await?;
         let class = volume::claim_class(&claim).filter(|name| !name.is_empty());
@@ -59,7 +30,7 @@ impl Sight {
             class: class.and_then(|name| self.classes.named(name)),
             default_class: default_class.map(|class| class.name().to_owned()),
             pods: if searching { self.unscheduled_pods(key) } else { Vec::new() },
-            provisioning: self.provisioning,
+            provisioning: self.flags.enable_dynamic_provisioning,
             claim,
         }))
     }
@@ -83,7 +54,7 @@ impl Sight {
         if sure || cached.as_ref().is_some_and(ours) {
             return Ok(cached);
         }
-        Ok(self.live.get_live("", name).await?.map(Arc::new))
+        Ok(self.effects.get_live("", name).await?.map(Arc::new))
     }
 
     fn candidates(&self, key: &ObjectKey, class: Option<&str>) -> Vec<Arc<PersistentVolume>> {
@@ -99,7 +70,7 @@ impl Sight {
         users.iter().filter(unscheduled).map(|p| p.name().to_owned()).collect()
     }
 
-    pub async fn volume(&self, name: &str) -> Result<Option<VolumeSeen>, EffectError> {
+    async fn see_volume(&self, name: &str) -> Result<Option<VolumeSeen>, EffectError> {
         let Some(volume) = self.volumes.named(name) else { return Ok(None) };
         let claim = self.claim_of(&volume).await?;
         Ok(Some(VolumeSeen { volume, claim }))
@@ -122,7 +93,7 @@ impl Sight {
         if cached.is_some() || given_up {
             return Ok(cached);
         }
-        let live: Option<PersistentVolumeClaim> = self.live.get_live(&key.namespace, &key.name).await?;
+        let live: Option<PersistentVolumeClaim> = self.effects.get_live(&key.namespace, &key.name).await?;
         Ok(live.filter(|claim| claim.uid() == uid).map(Arc::new))
     }
 }

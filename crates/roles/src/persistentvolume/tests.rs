@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 
-use super::world::{Action, ClaimSeen, VolumeSeen};
+use super::model::{Action, ClaimSeen, VolumeSeen};
 
 const DRIVER: &str = "local.example.com";
 

@@ -3,7 +3,7 @@
 use bowline_api::{Meta, Pod, keys, pod};
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Usage, Why};
+use super::model::{Action, Observed, Usage, Why};
 
 pub fn decide(seen: &Observed) -> Step<Action, Why> {
     let guarded = seen.claim.has_finalizer(keys::PVC_PROTECTION);

@@ -10,12 +10,12 @@
 mod act;
 mod decide;
 mod live;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use decide::decide;
-pub use run::run;
-pub use world::{Action, Observed, Usage, Why};
+pub use model::{Action, Observed, Usage, Why};
+pub use role::Protection;

@@ -1,26 +1,15 @@
 //! The cache first, which usually knows a user; then the API server, whose word alone lets a claim go.
 
-use bowline_api::{Meta, ObjectKey, PersistentVolumeClaim, Pod, keys};
-use bowline_machinery::{Cache, EffectError};
+use bowline_api::{Meta, ObjectKey, keys};
+use bowline_machinery::EffectError;
 
 use super::decide::used_by;
-use super::live::Live;
-use super::world::{Observed, Usage};
+use super::model::{Observed, Usage};
+use super::role::Protection;
 use crate::indexes;
 
-pub(super) struct Sight {
-    pub claims: Cache<PersistentVolumeClaim>,
-    pub pods: Cache<Pod>,
-    pub live: Live,
-}
-
-impl Sight {
-    pub async fn synced(&self) {
-        self.claims.synced().await;
-        self.pods.synced().await;
-    }
-
-    pub async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, EffectError> {
+impl Protection {
+    pub(super) async fn see(&self, key: &ObjectKey) -> Result<Option<Observed>, EffectError> {
         let Some(claim) = self.claims.get(key) else { return Ok(None) };
         let asked = claim.deleting() && claim.has_finalizer(keys::PVC_PROTECTION);
         let usage = if asked { self.usage(key).await? } else { Usage::Unasked };

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::act::written;
 use super::decide::{decide, used_by};
 use super::live::users_of;
-use super::world::{Action, Observed, Usage, Why};
+use super::model::{Action, Observed, Usage, Why};
 
 fn seen(guarded: bool, deleting: bool, usage: Usage) -> Observed {
     let mut claim = build::claim("data").build();

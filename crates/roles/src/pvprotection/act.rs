@@ -1,13 +1,16 @@
 //! One write: the volume with or without the finalizer, unless it changed since.
 
 use bowline_api::{Meta, PersistentVolume, keys};
+use bowline_machinery::EffectError;
 use bowline_machinery::effect::Part;
-use bowline_machinery::{EffectError, Effects};
 
-use super::world::{Action, Observed};
+use super::model::{Action, Observed};
+use super::role::Protection;
 
-pub(super) async fn act(effects: &Effects, action: Action, seen: &Observed) -> Result<(), EffectError> {
-    effects.replace(Part::Main, &written(action, &seen.volume)).await.map(drop)
+impl Protection {
+    pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
+        self.effects.replace(Part::Main, &written(action, &seen.volume)).await.map(drop)
+    }
 }
 
 pub(super) fn written(action: Action, volume: &PersistentVolume) -> PersistentVolume {

@@ -3,7 +3,7 @@
 use bowline_api::{Meta, keys, volume};
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why};
 
 pub fn decide(seen: &Observed) -> Step<Action, Why> {
     let guarded = seen.volume.has_finalizer(keys::PV_PROTECTION);

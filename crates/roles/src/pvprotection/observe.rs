@@ -1,10 +1,10 @@
 //! The cache of volumes is all there is to see: removal is guarded by the resourceVersion.
 
-use bowline_api::PersistentVolume;
-use bowline_machinery::Cache;
+use super::model::Observed;
+use super::role::Protection;
 
-use super::world::Observed;
-
-pub(super) fn observe(volumes: &Cache<PersistentVolume>, name: &str) -> Option<Observed> {
-    volumes.named(name).map(|volume| Observed { volume })
+impl Protection {
+    pub(super) fn see(&self, name: &str) -> Option<Observed> {
+        self.volumes.named(name).map(|volume| Observed { volume })
+    }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::act::written;
 use super::decide;
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why};
 
 fn seen(phase: &str, guarded: bool, deleting: bool) -> Observed {
     let mut volume = PersistentVolume::default();

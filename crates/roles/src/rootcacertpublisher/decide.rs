@@ -3,8 +3,7 @@
 use bowline_api::Meta;
 use bowline_machinery::Step;
 
-use super::act::data;
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why, data};
 
 pub fn decide(seen: &Observed) -> Step<Action, Why> {
     match &seen.map {

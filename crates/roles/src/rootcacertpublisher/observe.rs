@@ -1,19 +1,14 @@
 //! The two caches are all there is to see.
 
-use std::sync::Arc;
+use bowline_api::ObjectKey;
 
-use bowline_api::{ConfigMap, Namespace, ObjectKey};
-use bowline_machinery::Cache;
+use super::model::{NAME, Observed};
+use super::role::Publisher;
 
-use super::act::NAME;
-use super::world::Observed;
-
-pub(super) fn observe(
-    namespaces: &Cache<Namespace>,
-    maps: &Cache<ConfigMap>,
-    root: &Arc<str>,
-    name: &str,
-) -> Option<Observed> {
-    let namespace = namespaces.named(name)?;
-    Some(Observed { namespace, map: maps.get(&ObjectKey::new(name, NAME)), root: root.clone() })
+impl Publisher {
+    pub(super) fn see(&self, name: &str) -> Option<Observed> {
+        let namespace = self.namespaces.named(name)?;
+        let map = self.maps.get(&ObjectKey::new(name, NAME));
+        Some(Observed { namespace, map, root: self.root.clone() })
+    }
 }

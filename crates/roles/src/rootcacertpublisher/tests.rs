@@ -6,9 +6,9 @@ use bowline_api::{ConfigMap, Meta, Namespace, keys};
 use bowline_machinery::Step::{Do, Done};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::act::{data, written};
+use super::act::written;
 use super::decide;
-use super::world::{Action, Observed};
+use super::model::{Action, Observed, data};
 
 fn seen(deleting: bool, content: Option<&str>) -> Observed {
     let mut namespace = Namespace::default();

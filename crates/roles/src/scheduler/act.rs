@@ -1,27 +1,20 @@
 //! One write per action, guarded by the resourceVersion of what was seen.
 
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod};
-use bowline_host::Host;
+use bowline_machinery::EffectError;
 use bowline_machinery::effect::Part;
-use bowline_machinery::{Cache, EffectError, Effects, Recorder};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::decide::UNSCHEDULABLE;
-use super::world::{Action, ClaimSeen, Observed};
+use super::model::{Action, ClaimSeen, Observed};
+use super::role::Scheduler;
 use crate::persistentvolume::reserved;
 
-pub(super) struct Hands {
-    pub effects: Effects,
-    pub recorder: Recorder,
-    pub host: Host,
-    pub pods: Cache<Pod>,
-}
-
-impl Hands {
-    pub async fn act(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
+impl Scheduler {
+    pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
         match &action {
             Action::Reserve { claim, volume } => {
                 let (volume, claim) = find_volume(seen, claim, volume).ok_or_else(|| unseen(&action))?;

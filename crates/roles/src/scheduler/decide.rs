@@ -9,7 +9,7 @@ mod volumes;
 use bowline_api::{Meta, pod};
 use bowline_machinery::Step;
 
-use super::world::{Action, NodeSeen, Observed, Why};
+use super::model::{Action, NodeSeen, Observed, Why};
 use volumes::{Plan, Source};
 
 pub use refusal::Refusal;

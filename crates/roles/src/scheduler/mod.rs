@@ -20,11 +20,11 @@
 
 mod act;
 pub mod decide;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
-pub use run::run;
-pub use world::{Action, ClaimSeen, NodeSeen, Observed, Room, Why};
+pub use model::{Action, ClaimSeen, NodeSeen, Observed, Room, Why};
+pub use role::Scheduler;

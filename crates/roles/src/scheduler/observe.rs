@@ -6,15 +6,13 @@ mod tried;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_api::{
-    CSIDriver, CSINode, CSIStorageCapacity, Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim,
-    Pod, StorageClass, VolumeAttachment, keys, pod, volume,
-};
-use bowline_machinery::{Cache, Informers};
-
-use super::world::{ClaimSeen, NodeSeen, Observed};
+use super::model::{ClaimSeen, NodeSeen, Observed};
+use super::role::Scheduler;
 use crate::indexes;
-use tried::Tried;
+use bowline_api::{
+    CSIStorageCapacity, Meta, Node, ObjectKey, PersistentVolume, Pod, StorageClass, keys, pod, volume,
+};
+pub(super) use tried::Tried;
 
 /// Pods that are ours and have no node, under one value.
 pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
@@ -27,20 +25,6 @@ pub(super) const ALL: &str = "";
 
 const SCHEDULER_NAME: &str = "default-scheduler";
 
-#[derive(Clone)]
-pub(super) struct Sight {
-    pub pods: Cache<Pod>,
-    pub nodes: Cache<Node>,
-    pub claims: Cache<PersistentVolumeClaim>,
-    pub volumes: Cache<PersistentVolume>,
-    pub classes: Cache<StorageClass>,
-    pub drivers: Cache<CSIDriver>,
-    pub csi_nodes: Cache<CSINode>,
-    pub capacities: Cache<CSIStorageCapacity>,
-    pub attachments: Cache<VolumeAttachment>,
-    pub tried: Tried,
-}
-
 /// Whether a pod is this scheduler's to place.
 pub(super) fn unscheduled(this: &Pod) -> bool {
     let scheduler = this.spec.as_ref().and_then(|s| s.scheduler_name.as_deref()).unwrap_or_default();
@@ -50,25 +34,8 @@ pub(super) fn unscheduled(this: &Pod) -> bool {
         && !pod::terminated(this)
 }
 
-impl Sight {
-    pub fn new(informers: &Informers) -> Self {
-        let sight = Self {
-            pods: informers.of(),
-            nodes: informers.of(),
-            claims: informers.of(),
-            volumes: informers.of(),
-            classes: informers.of(),
-            drivers: informers.of(),
-            csi_nodes: informers.of(),
-            capacities: informers.of(),
-            attachments: informers.of(),
-            tried: Tried::default(),
-        };
-        sight.add_indexes();
-        sight
-    }
-
-    fn add_indexes(&self) {
+impl Scheduler {
+    pub(super) fn add_indexes(&self) {
         indexes::pods(&self.pods);
         indexes::live_pods(&self.pods);
         indexes::claims_to_bind(&self.claims);
@@ -84,19 +51,7 @@ impl Sight {
         self.capacities.index(CAPACITIES_BY_CLASS, |c| vec![c.storage_class_name.clone()]);
     }
 
-    pub async fn synced(&self) {
-        self.pods.synced().await;
-        self.nodes.synced().await;
-        self.claims.synced().await;
-        self.volumes.synced().await;
-        self.classes.synced().await;
-        self.drivers.synced().await;
-        self.csi_nodes.synced().await;
-        self.capacities.synced().await;
-        self.attachments.synced().await;
-    }
-
-    pub fn observe(&self, key: &ObjectKey) -> Option<Observed> {
+    pub(super) fn see(&self, key: &ObjectKey) -> Option<Observed> {
         let Some(pod) = self.pods.get(key).filter(|pod| unscheduled(pod)) else {
             self.tried.forget(key);
             return None;

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::decide::decide;
-use super::world::{Action, ClaimSeen, NodeSeen, Observed, Room, Why};
+use super::model::{Action, ClaimSeen, NodeSeen, Observed, Room, Why};
 
 const DRIVER: &str = "local.example.com";
 

@@ -1,20 +1,20 @@
 //! One write: the account.
 
 use bowline_api::{Meta, ServiceAccount};
-use bowline_machinery::{EffectError, Effects};
+use bowline_machinery::EffectError;
 
-use super::world::{Action, Observed};
+use super::model::{Action, NAME, Observed};
+use super::role::Accounts;
 
-/// The account that pods run as unless they name another.
-pub(super) const NAME: &str = "default";
-
-pub(super) async fn act(effects: &Effects, action: Action, seen: &Observed) -> Result<(), EffectError> {
-    match action {
-        // Somebody else's is as good; the watch brings it.
-        Action::Create => match effects.create(&account(seen.namespace.name())).await {
-            Err(error) if !error.conflict() => Err(error),
-            _ => Ok(()),
-        },
+impl Accounts {
+    pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
+        match action {
+            // One that was created meanwhile is as good; the watch brings it.
+            Action::Create => match self.effects.create(&account(seen.namespace.name())).await {
+                Err(error) if !error.conflict() => Err(error),
+                _ => Ok(()),
+            },
+        }
     }
 }
 

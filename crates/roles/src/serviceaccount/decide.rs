@@ -3,7 +3,7 @@
 use bowline_api::Meta;
 use bowline_machinery::Step;
 
-use super::world::{Action, Observed, Why};
+use super::model::{Action, Observed, Why};
 
 pub fn decide(seen: &Observed) -> Step<Action, Why> {
     // Nothing new may be put into a namespace that goes.

@@ -7,12 +7,12 @@
 
 mod act;
 mod decide;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use decide::decide;
-pub use run::run;
-pub use world::{Action, Observed, Why};
+pub use model::{Action, Observed, Why};
+pub use role::Accounts;

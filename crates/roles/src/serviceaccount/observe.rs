@@ -1,16 +1,13 @@
 //! The two caches are all there is to see.
 
-use bowline_api::{Namespace, ObjectKey, ServiceAccount};
-use bowline_machinery::Cache;
+use bowline_api::ObjectKey;
 
-use super::act::NAME;
-use super::world::Observed;
+use super::model::{NAME, Observed};
+use super::role::Accounts;
 
-pub(super) fn observe(
-    namespaces: &Cache<Namespace>,
-    accounts: &Cache<ServiceAccount>,
-    name: &str,
-) -> Option<Observed> {
-    let namespace = namespaces.named(name)?;
-    Some(Observed { namespace, account: accounts.get(&ObjectKey::new(name, NAME)).is_some() })
+impl Accounts {
+    pub(super) fn see(&self, name: &str) -> Option<Observed> {
+        let namespace = self.namespaces.named(name)?;
+        Some(Observed { namespace, account: self.accounts.get(&ObjectKey::new(name, NAME)).is_some() })
+    }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::act::account;
 use super::decide;
-use super::world::{Action, Observed};
+use super::model::{Action, Observed};
 
 fn seen(deleting: bool, account: bool) -> Observed {
     let mut namespace = Namespace::default();

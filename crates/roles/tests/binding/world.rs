@@ -10,7 +10,7 @@ use bowline_apiserver::kinds::register;
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Host, fake};
 use bowline_machinery::effect::Part;
-use bowline_machinery::{Client, Journal, Object, Ports, RunError, client};
+use bowline_machinery::{Client, Journal, Object, Ports, RunError, client, role};
 use bowline_roles::{persistentvolume, pvcprotection, pvprotection, scheduler};
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -134,10 +134,10 @@ impl World {
         let entries = journal.listen();
         let ports = Ports::new(client::in_process(line), self.host.clone(), journal, stop.clone());
         let mut roles = JoinSet::<Result<(), RunError>>::new();
-        roles.spawn(persistentvolume::run(ports.clone(), persistentvolume::Flags::default()));
-        roles.spawn(pvcprotection::run(ports.clone()));
-        roles.spawn(pvprotection::run(ports.clone()));
-        roles.spawn(scheduler::run(ports));
+        roles.spawn(role::run::<persistentvolume::Binder>(ports.clone(), persistentvolume::Flags::default()));
+        roles.spawn(role::run::<pvcprotection::Protection>(ports.clone(), ()));
+        roles.spawn(role::run::<pvprotection::Protection>(ports.clone(), ()));
+        roles.spawn(role::run::<scheduler::Scheduler>(ports, ()));
         Process { stop, roles, writes, pod_lists, entries }
     }
 

@@ -10,7 +10,7 @@ use bowline_apiserver::kinds::register;
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Host, fake};
 use bowline_machinery::journal::Entry;
-use bowline_machinery::{Journal, Ports, RunError, client};
+use bowline_machinery::{Journal, Ports, RunError, client, role};
 use bowline_roles::garbagecollector;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -131,7 +131,7 @@ impl World {
         let (stop, journal) = (CancellationToken::new(), Journal::default());
         let entries = journal.listen();
         let ports = Ports::new(client::in_process(line), self.host.clone(), journal, stop.clone());
-        let role = tokio::spawn(garbagecollector::run(ports));
+        let role = tokio::spawn(role::run::<garbagecollector::Collector>(ports, ()));
         Process { stop, role, writes, wrong, entries }
     }
 }

@@ -12,7 +12,7 @@ use bowline_host::net::{BoxStream, Listener};
 use bowline_host::{Host, fake};
 use bowline_machinery::effect::Part;
 use bowline_machinery::journal::Entry;
-use bowline_machinery::{Effects, Journal, Object, Ports, RunError, client};
+use bowline_machinery::{Effects, Journal, Object, Ports, RunError, client, role};
 use bowline_proto::csi::v1::controller_server::ControllerServer;
 use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_roles::{attachdetach, external_attacher, external_provisioner, flags};
@@ -136,12 +136,12 @@ impl World {
         let ports = Ports::new(client::in_process(line), self.host.clone(), journal, stop.clone());
         let csi = ["--csi-address", SOCKET];
         let mut roles = JoinSet::<Result<(), RunError>>::new();
-        roles.spawn(persistentvolume::run(ports.clone(), flags(&[]).unwrap()));
-        roles.spawn(pvcprotection::run(ports.clone()));
-        roles.spawn(pvprotection::run(ports.clone()));
-        roles.spawn(attachdetach::run(ports.clone(), flags(&[]).unwrap()));
-        roles.spawn(external_provisioner::run(ports.clone(), flags(&csi).unwrap()));
-        roles.spawn(external_attacher::run(ports, flags(&csi).unwrap()));
+        roles.spawn(role::run::<persistentvolume::Binder>(ports.clone(), flags(&[]).unwrap()));
+        roles.spawn(role::run::<pvcprotection::Protection>(ports.clone(), ()));
+        roles.spawn(role::run::<pvprotection::Protection>(ports.clone(), ()));
+        roles.spawn(role::run::<attachdetach::Controller>(ports.clone(), flags(&[]).unwrap()));
+        roles.spawn(role::run::<external_provisioner::Provisioner>(ports.clone(), flags(&csi).unwrap()));
+        roles.spawn(role::run::<external_attacher::Attacher>(ports, flags(&csi).unwrap()));
         Process { stop, roles, writes, entries }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, keys, volume};
+use bowline_machinery::Role;
 use bowline_machinery::csi::{Classes, call};
 use bowline_machinery::effect::{EffectError, Fate, Part, describe};
 use bowline_proto::csi::v1::{CreateVolumeResponse, Volume};
@@ -13,8 +14,8 @@ use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use tonic::Code;
 
 use super::super::decide::{persistent_volume, selected_node};
-use super::super::run::Provisioner;
-use super::super::world::{Claim, Creation, Undersized, Why};
+use super::super::model::{Claim, Creation, Undersized, Why};
+use super::super::role::Provisioner;
 
 /// How long a request that the driver called invalid rests, as upstream fixes it.
 const SLOW: Duration = Duration::from_secs(300);
@@ -162,7 +163,7 @@ impl Provisioner {
 
     pub(super) fn tell_populator(&self, seen: &Claim) {
         let text = "Assuming an external populator will provision the volume";
-        self.ports.recorder(super::super::run::COMPONENT).normal(seen.object.as_ref(), "Provisioning", text);
+        self.ports.recorder(Self::NAME).normal(seen.object.as_ref(), "Provisioning", text);
         self.memory.change(seen.object.uid(), |record| record.told_populator = true);
     }
 

@@ -6,8 +6,8 @@ use bowline_machinery::effect::{EffectError, Part};
 use k8s_openapi::api::core::v1::SecretReference;
 use serde_json::json;
 
-use super::super::run::Provisioner;
-use super::super::world::Volume;
+use super::super::model::Volume;
+use super::super::role::Provisioner;
 
 impl Provisioner {
     pub(super) async fn add_finalizer(&self, seen: &Volume) -> Result<(), EffectError> {

@@ -5,7 +5,7 @@ use bowline_api::{Meta, PersistentVolumeClaim, StorageClass, keys, volume};
 use bowline_machinery::{Step, capability};
 use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequirement, VolumeCapability};
 
-use super::super::world::{Action, Claim, Creation, Settings, Why};
+use super::super::model::{Action, Claim, Creation, Settings, Why};
 use super::{parameters, topology};
 
 type Decision = Step<Action, Why>;
@@ -50,7 +50,7 @@ pub fn decide(seen: &Claim) -> Decision {
         Err(why @ Why::NodeMissing(_)) if seen.exists && !attempt.in_progress => {
             Step::Do(Action::Reschedule(why))
         }
-        Err(why) => Step::Do(Action::Refuse(why)),
+        Err(why) => Step::Fail(why),
     }
 }
 

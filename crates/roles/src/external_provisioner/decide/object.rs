@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::world::{Claim, Creation};
+use super::super::model::{Claim, Creation};
 
 /// Everything in one write: finalizer, annotations and claimRef are there from the first moment.
 pub fn persistent_volume(

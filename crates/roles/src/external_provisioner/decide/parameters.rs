@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bowline_api::{keys, name};
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::super::world::Secrets;
+use super::super::model::Secrets;
 use super::template::expand;
 
 type Parameters = BTreeMap<String, String>;

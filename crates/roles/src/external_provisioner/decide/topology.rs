@@ -6,7 +6,7 @@ use bowline_api::{CSINode, Meta, Node};
 use bowline_proto::csi::v1::{Topology, TopologyRequirement};
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 
-use super::super::world::{Cluster, Why};
+use super::super::model::{Cluster, Why};
 
 /// One place: topology key → value.
 pub type Term = BTreeMap<String, String>;

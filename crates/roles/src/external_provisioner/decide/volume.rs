@@ -5,7 +5,7 @@ use bowline_api::{Meta, PersistentVolume, keys, volume};
 use bowline_machinery::Step;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::super::world::{Action, Volume, Why};
+use super::super::model::{Action, Volume, Why};
 use super::parameters::{Names, provisioner_secret};
 
 type Decision = Step<Action, Why>;
@@ -81,5 +81,5 @@ fn secret(seen: &Volume) -> Result<Option<SecretReference>, String> {
 }
 
 fn refuse(why: Why) -> Decision {
-    Step::Do(Action::Refuse(why))
+    Step::Fail(why)
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
 
 use super::super::decide::{decide, volume_name};
-use super::super::world::{Action, Attempt, Claim, Cluster, Creation, Observed, Settings, Undersized, Why};
+use super::super::model::{Action, Attempt, Claim, Cluster, Creation, Observed, Settings, Undersized, Why};
 use super::{DRIVER, settings, shared};
 
 type Decision = Step<Action, Why>;
@@ -67,7 +67,7 @@ fn decision(seen: &Claim) -> Decision {
 fn creation(seen: &Claim) -> Option<Creation> {
     match decision(seen) {
         Step::Do(Action::Create(creation)) => Some(*creation),
-        Step::Do(_) | Step::Wait(_) | Step::Done => None,
+        Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => None,
     }
 }
 
@@ -151,7 +151,7 @@ fn another_node_is_asked_for() {
     let missing = || Why::NodeMissing("n".into());
     assert_eq!(decision(&unregistered()), Step::Do(Action::Reschedule(missing())));
     let hung = unregistered().attempt(|a| a.in_progress = true);
-    assert_eq!(decision(&hung), Step::Do(Action::Refuse(missing())), "an unanswered call is not given up");
+    assert_eq!(decision(&hung), Step::Fail(missing()), "an unanswered call is not given up");
     let repeated = hung.attempt(|a| a.requirement = Some(None));
     assert!(creation(&repeated).is_some(), "a repeat sends what was sent, though the node is gone");
 
@@ -159,7 +159,7 @@ fn another_node_is_asked_for() {
     node.metadata.name = Some("n".into());
     let no_keys =
         Claim { cluster: Cluster { csi_nodes: vec![Arc::new(node)], nodes: vec![] }, ..unregistered() };
-    assert!(matches!(decision(&no_keys), Step::Do(Action::Refuse(Why::Invalid(_)))));
+    assert!(matches!(decision(&no_keys), Step::Fail(Why::Invalid(_))));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn refused_before_any_call() {
     ];
     for (name, seen, part) in table {
         match decision(&seen) {
-            Step::Do(Action::Refuse(Why::Invalid(text))) => assert!(text.contains(part), "{name}: {text}"),
+            Step::Fail(Why::Invalid(text)) => assert!(text.contains(part), "{name}: {text}"),
             other => panic!("{name}: {other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, Topology, Volum
 use serde_json::json;
 
 use super::super::decide::persistent_volume;
-use super::super::world::{Attempt, Claim, Cluster, Creation, Secrets};
+use super::super::model::{Attempt, Claim, Cluster, Creation, Secrets};
 use super::{DRIVER, settings, shared};
 
 fn creation() -> Creation {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{TopologySelectorLabelRequirement, TopologySelec
 use k8s_openapi::api::storage::v1::CSINodeDriver;
 
 use super::super::decide::topology::{Request, flattened, requirement, spread};
-use super::super::world::{Cluster, Why};
+use super::super::model::{Cluster, Why};
 use super::DRIVER;
 
 fn node(name: &str, labels: &[(&str, &str)]) -> Arc<Node> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use proptest::prelude::*;
 
 use super::super::decide::decide;
-use super::super::world::{Action, Observed, Volume, Why};
+use super::super::model::{Action, Observed, Volume, Why};
 use super::{DRIVER, settings, shared};
 
 /// A volume of our driver, Bound, with policy Delete and our finalizer.
@@ -131,7 +131,7 @@ fn secrets_for_deletion() {
         assert_eq!(decision(seen), expected, "{name}");
     }
     let annotation = with_class(seen().released(), "${pvc.annotations['x']}");
-    assert!(matches!(decision(annotation), Step::Do(Action::Refuse(Why::Invalid(_)))));
+    assert!(matches!(decision(annotation), Step::Fail(Why::Invalid(_))));
 }
 
 prop_compose! {
@@ -167,7 +167,7 @@ proptest! {
             Step::Do(Action::RemoveFinalizer) => {
                 prop_assert!(seen.deleted || policy.as_deref() != Some("Delete"), "PROV-2: {seen:?}");
             }
-            Step::Do(_) | Step::Wait(_) | Step::Done => {}
+            Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => {}
         }
         if let Step::Do(Action::Delete { .. }) = decision(seen.clone()) {
             prop_assert!(seen.attached_to.is_none(), "attached: {seen:?}");
@@ -183,7 +183,7 @@ proptest! {
                 Step::Do(Action::Delete { .. }) => now.deleted(),
                 Step::Do(Action::DeleteObject) => now.deleting(),
                 Step::Do(Action::RemoveFinalizer) => now.bare(),
-                Step::Do(_) | Step::Wait(_) | Step::Done => break,
+                Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => break,
             };
         }
         prop_assert!(now.deleted && !now.object.has_finalizer(keys::PROVISIONER_FINALIZER), "PROV-2");

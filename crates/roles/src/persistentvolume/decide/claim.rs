@@ -3,7 +3,7 @@
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, keys, volume};
 use bowline_machinery::Step;
 
-use super::super::world::{Action, ClaimSeen, Loss, Why};
+use super::super::model::{Action, ClaimSeen, Loss, Why};
 use super::{matching, migration_due, shows};
 
 pub(super) fn decide(seen: &ClaimSeen) -> Step<Action, Why> {

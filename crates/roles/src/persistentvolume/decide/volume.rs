@@ -3,7 +3,7 @@
 use bowline_api::{Meta, PersistentVolume, keys, volume};
 use bowline_machinery::Step;
 
-use super::super::world::{Action, Failure, VolumeSeen, Why};
+use super::super::model::{Action, Failure, VolumeSeen, Why};
 use super::migration_due;
 
 pub(super) fn decide(seen: &VolumeSeen) -> Step<Action, Why> {

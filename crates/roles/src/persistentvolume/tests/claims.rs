@@ -4,7 +4,7 @@ use bowline_api::{build, keys, volume as api};
 use bowline_machinery::Step::{Do, Done, Wait};
 
 use super::super::decide::decide;
-use super::super::world::{Loss, Observed, Why};
+use super::super::model::{Loss, Observed, Why};
 use super::*;
 
 fn check(table: impl IntoIterator<Item = (&'static str, ClaimSeen, bowline_machinery::Step<Action, Why>)>) {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::super::act::{Write, write_for};
 use super::super::decide::decide;
 use super::super::decide::matching::{has_modes, large_enough};
-use super::super::world::Observed;
+use super::super::model::Observed;
 use super::*;
 
 /// The API server of the model: writes with an old version are refused, as by a resourceVersion.

@@ -4,7 +4,7 @@ use bowline_api::{keys, volume as api};
 use bowline_machinery::Step::{self, Do, Done, Wait};
 
 use super::super::decide::decide;
-use super::super::world::{Failure, Observed, Why};
+use super::super::model::{Failure, Observed, Why};
 use super::*;
 
 fn check(table: impl IntoIterator<Item = (&'static str, VolumeSeen, Step<Action, Why>)>) {

@@ -3,7 +3,7 @@
 use bowline_api::{keys, volume as api};
 
 use super::super::act::{Write, write_for};
-use super::super::world::{Loss, Observed};
+use super::super::model::{Loss, Observed};
 use super::*;
 
 fn volume_after(action: Action, seen: Observed) -> PersistentVolume {

@@ -101,6 +101,7 @@ fn short(step: &Step) -> String {
         Step::Do(Action::Remove { container, number }) => format!("remove {container}/{number}"),
         Step::Do(action) => format!("{action:?}"),
         Step::Wait(why) => format!("wait {why:?}"),
+        Step::Fail(why) => format!("fail {why:?}"),
         Step::Done => "done".into(),
     }
 }

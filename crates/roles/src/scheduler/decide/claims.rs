@@ -2,7 +2,7 @@
 
 use bowline_api::{Meta, PersistentVolumeClaim, Pod, keys, volume};
 
-use super::super::world::{ClaimSeen, Observed};
+use super::super::model::{ClaimSeen, Observed};
 
 /// The first objection; its text is for people.
 pub(super) fn check(seen: &Observed) -> Result<(), String> {

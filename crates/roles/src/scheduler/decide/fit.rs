@@ -2,7 +2,7 @@
 
 use bowline_api::volume;
 
-use super::super::world::{NodeSeen, Observed};
+use super::super::model::{NodeSeen, Observed};
 use super::volumes::{self, Plan};
 use super::{Refusal, node};
 

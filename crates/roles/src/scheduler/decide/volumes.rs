@@ -6,7 +6,7 @@ use bowline_api::{
     CSIStorageCapacity, Meta, Node, PersistentVolumeClaim, StorageClass, bytes_of, keys, selector, volume,
 };
 
-use super::super::world::ClaimSeen;
+use super::super::model::ClaimSeen;
 use super::Refusal;
 use super::claims::{Stage, stage};
 use crate::persistentvolume::decide::matching::{OnNode, on_node};

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_api::{Meta, ObjectKey, Pod, keys, pod, volume};
 
-use super::super::world::Room;
-use super::{ALL, Sight, UNSCHEDULED};
+use super::super::model::Room;
+use super::super::role::Scheduler;
+use super::{ALL, UNSCHEDULED};
 use crate::indexes;
 
 /// Volumes by driver.
 type Volumes = BTreeMap<String, BTreeSet<String>>;
 
-impl Sight {
+impl Scheduler {
     /// Limits of a node for the drivers that a pod needs. Counting costs as much as the node has pods, so it is done
     /// only where there is a limit, which is also what keeps that number small.
     pub(super) fn rooms(&self, node: &str, pod: &Pod, brings: &Volumes) -> BTreeMap<String, Room> {

@@ -1,5 +1,6 @@
 //! What the role sees of a namespace.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -16,9 +17,18 @@ pub struct Observed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Create,
-    /// Somebody wrote something else into it, or the authority is another one now.
+    /// Something else was written into it, or the authority is another one now.
     Restore,
 }
 
 /// Nothing is ever waited for.
 pub type Why = Infallible;
+
+/// The config map that every pod mounts.
+pub(super) const NAME: &str = "kube-root-ca.crt";
+const FILE: &str = "ca.crt";
+
+/// What stands in it.
+pub(super) fn data(root: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(FILE.to_owned(), root.to_owned())])
+}

@@ -1,4 +1,4 @@
-//! Flags, watches and the queue.
+//! The role: flags, watches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,19 +9,14 @@ use bowline_api::{CSINode, Meta, PersistentVolume, VolumeAttachment, keys, volum
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::queue::Backoff;
-use bowline_machinery::reconcile::reconcile;
-use bowline_machinery::{
-    Cache, Change, EffectError, Effects, Identity, Keyed, Ports, Queue, RunError, Step, flags,
-};
+use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Identity, Pool, Ports, Queue, Role};
+use bowline_machinery::{RunError, Step, Watches, flags};
 use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 
 use super::act::Answers;
 use super::decide::decide;
-use super::world::{Action, Key, Observed, Why};
+use super::model::{Action, Key, Observed, Why};
 use crate::indexes;
-
-/// Upstream's name in the journal.
-const COMPONENT: &str = "external-attacher";
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
@@ -47,7 +42,7 @@ pub struct Flags {
 }
 
 /// The role, as its steps see it.
-pub(super) struct Attacher {
+pub struct Attacher {
     pub(super) ports: Ports,
     pub(super) flags: Flags,
     pub(super) effects: Effects,
@@ -63,36 +58,23 @@ pub(super) struct Attacher {
     pub(super) answers: Answers,
 }
 
-/// Attaches and detaches for one driver until stopped.
-pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
-    let effects = ports.effects(COMPONENT);
-    let driver = Driver::at(&ports.host, &flags.csi_address);
-    let identity = Identity::ask(&driver, &effects, flags.timeout, &ports.stop).await;
-    let identity =
-        identity.map_err(|source| RunError::Effect { what: "ask the CSI driver who it is", source })?;
-    let Some(identity) = identity else { return Ok(()) };
-    let role = Arc::new(Attacher::new(ports.clone(), flags, effects, driver, &identity));
+#[async_trait]
+impl Role for Attacher {
+    /// Upstream's name in the journal.
+    const NAME: &'static str = "external-attacher";
+    const WORKERS: usize = 10;
+    type Settings = Flags;
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
 
-    let backoff = Backoff { start: role.flags.retry_interval_start, max: role.flags.retry_interval_max };
-    let queue = Queue::new(backoff);
-    role.watch(&queue);
-    role.attachments.synced().await;
-    role.volumes.synced().await;
-    role.nodes.synced().await;
-    tracing::info!(driver = role.driver_name, publishes = role.publishes, "external-attacher started");
-    let workers = role.flags.worker_threads.max(1);
-    let work = move |key: Key| {
-        let role = role.clone();
-        async move { reconcile(role.as_ref(), &key).await }
-    };
-    queue.run(workers, ports.stop.clone(), work).await;
-    Ok(())
-}
-
-impl Attacher {
-    fn new(ports: Ports, flags: Flags, effects: Effects, driver: Driver, identity: &Identity) -> Self {
+    async fn start(context: Context<Key>, flags: Flags) -> Result<Self, RunError> {
+        let Context { ports, effects, .. } = context;
+        let driver = Driver::at(&ports.host, &flags.csi_address);
+        let identity = Identity::ask(&driver, &effects, flags.timeout).await?;
         let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
-        Self {
+        let role = Self {
             attachments: ports.informers.of(),
             volumes: ports.informers.of(),
             nodes: ports.informers.of(),
@@ -100,28 +82,59 @@ impl Attacher {
             publishes: identity.can(Rpc::PublishUnpublishVolume),
             publishes_read_only: identity.can(Rpc::PublishReadonly),
             single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
-            driver_name: identity.name.clone(),
+            driver_name: identity.name,
             answers: Answers::default(),
             ports,
             flags,
             effects,
             driver,
+        };
+        indexes::attachments(&role.attachments);
+        Ok(role)
+    }
+    fn watch(&self, watches: &mut Watches<Self>) {
+        watches.on(&self.attachments, Self::attachment_changed);
+        if self.publishes {
+            watches.on(&self.volumes, Self::volume_changed).on(&self.nodes, Self::node_changed);
         }
     }
-
-    fn watch(self: &Arc<Self>, queue: &Queue<Key>) {
-        indexes::attachments(&self.attachments);
-        let (role, wake) = (self.clone(), queue.clone());
-        self.attachments.on_change(move |change| role.attachment_changed(change, &wake));
-        if !self.publishes {
-            return;
-        }
-        let (role, wake) = (self.clone(), queue.clone());
-        self.volumes.on_change(move |change| role.volume_changed(change, &wake));
-        let (role, wake) = (self.clone(), queue.clone());
-        self.nodes.on_change(move |change| role.node_changed(change, &wake));
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(self.see(key))
     }
+    fn decide(seen: &Observed) -> Step<Action, Why> {
+        decide(seen)
+    }
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        self.perform(action, seen).await
+    }
+    async fn failed(&self, key: &Key, error: &EffectError) {
+        if let Key::Attachment(name) = key {
+            self.save_error(name, error).await;
+        }
+    }
+    fn settled(&self, key: &Key) {
+        if let Key::Attachment(name) = key
+            && self.attachments.named(name).is_none()
+        {
+            self.answers.forget(name);
+        }
+    }
+    /// A driver that cannot detach must not keep volumes from being attached, and the other way round.
+    fn pool(&self, key: &Key) -> Pool {
+        let detaching = |name: &String| self.attachments.named(name).is_some_and(|a| a.deleting());
+        let name = match key {
+            Key::Attachment(name) if detaching(name) => "detach",
+            Key::Attachment(_) => "attach",
+            Key::Volume(_) => "volume",
+        };
+        Pool::new(name, self.flags.worker_threads)
+    }
+    fn backoff(&self) -> Backoff {
+        Backoff { start: self.flags.retry_interval_start, max: self.flags.retry_interval_max }
+    }
+}
 
+impl Attacher {
     fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Queue<Key>) {
         let Some(attachment) = change.latest() else { return };
         if attachment.spec.attacher == self.driver_name && !only_errors_differ(change) {
@@ -175,30 +188,4 @@ pub(super) fn only_errors_differ(change: &Change<VolumeAttachment>) -> bool {
         rest
     };
     (has_error(old) || has_error(new)) && rest(old) == rest(new)
-}
-
-#[async_trait]
-impl Keyed for Attacher {
-    type Key = Key;
-    type Observed = Observed;
-    type Action = Action;
-    type Why = Why;
-
-    fn name(&self) -> &'static str {
-        COMPONENT
-    }
-    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
-        Ok(self.see(key))
-    }
-    fn decide(&self, seen: &Observed) -> Step<Action, Why> {
-        decide(seen)
-    }
-    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
-        self.perform(action, seen).await
-    }
-    async fn failed(&self, key: &Key, error: &EffectError) {
-        if let Key::Attachment(name) = key {
-            self.save_error(name, error).await;
-        }
-    }
 }

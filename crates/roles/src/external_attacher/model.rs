@@ -112,8 +112,6 @@ pub enum Action {
     Unguard,
     MarkDetached,
     UnguardVolume,
-    /// Fail this attempt: the reason goes into the attachment's status and the key backs off.
-    Refuse(Why),
 }
 
 /// Why an attachment cannot be worked on.

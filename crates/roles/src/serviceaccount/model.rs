@@ -19,3 +19,6 @@ pub enum Action {
 
 /// Nothing is ever waited for.
 pub type Why = Infallible;
+
+/// The account that pods run as unless they name another.
+pub(super) const NAME: &str = "default";

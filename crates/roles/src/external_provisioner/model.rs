@@ -131,8 +131,6 @@ pub enum Action {
         secret: Option<SecretReference>,
     },
     DeleteObject,
-    /// Fail this attempt: people are told why and the key backs off.
-    Refuse(Why),
 }
 
 /// One CreateVolume, complete but for what must be read at the last moment.

@@ -1,4 +1,4 @@
-//! Flags, watches and the queue.
+//! The role: flags, watches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,22 +11,18 @@ use bowline_api::{VolumeAttachment, volume};
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::queue::Backoff;
-use bowline_machinery::reconcile::reconcile;
 use bowline_machinery::{
-    Cache, Change, EffectError, Effects, Identity, Keyed, Ports, Queue, Recorder, RunError, Step, Verdict,
-    flags,
+    Cache, Change, Context, EffectError, Effects, Identity, Pool, Ports, Queue, Recorder,
 };
+use bowline_machinery::{Role, RunError, Step, Watches, flags};
 use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 use bowline_proto::csi::v1::plugin_capability::service::Type as Service;
 use clap::ArgAction;
 
 use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
-use super::world::{Action, Key, Observed, Settings, Why};
+use super::model::{Action, Key, Observed, Settings, Why};
 use crate::indexes;
-
-/// Upstream's name in the journal, and in the events about populators.
-pub(super) const COMPONENT: &str = "external-provisioner";
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
@@ -73,7 +69,7 @@ pub struct Flags {
 }
 
 /// The role, as its steps see it.
-pub(super) struct Provisioner {
+pub struct Provisioner {
     pub(super) ports: Ports,
     pub(super) flags: Flags,
     pub(super) effects: Effects,
@@ -84,150 +80,58 @@ pub(super) struct Provisioner {
     pub(super) volumes: Cache<PersistentVolume>,
     pub(super) classes: Cache<StorageClass>,
     pub(super) attachments: Cache<VolumeAttachment>,
-    pub(super) csi_nodes: Cache<CSINode>,
-    pub(super) nodes: Cache<Node>,
+    /// Only with topology: without it the driver's role may not even read them.
+    pub(super) topology: Option<(Cache<CSINode>, Cache<Node>)>,
     pub(super) memory: Memory,
 }
 
-/// Makes and deletes the volumes of one driver until stopped.
-pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
-    let effects = ports.effects(COMPONENT);
-    let driver = Driver::at(&ports.host, &flags.csi_address);
-    let identity = Identity::ask(&driver, &effects, flags.timeout, &ports.stop).await;
-    let identity =
-        identity.map_err(|source| RunError::Effect { what: "ask the CSI driver who it is", source })?;
-    let Some(identity) = identity else { return Ok(()) };
-    let role = Arc::new(Provisioner::new(ports.clone(), flags, effects, driver, &identity));
-
-    let backoff = Backoff { start: role.flags.retry_interval_start, max: role.flags.retry_interval_max };
-    let queue = Queue::new(backoff);
-    role.watch(&queue);
-    role.claims.synced().await;
-    role.volumes.synced().await;
-    role.classes.synced().await;
-    role.attachments.synced().await;
-    if role.settings.topology {
-        role.csi_nodes.synced().await;
-        role.nodes.synced().await;
-    }
-    tracing::info!(driver = identity.name, topology = role.settings.topology, "external-provisioner started");
-    let workers = role.flags.worker_threads.max(1) * 2;
-    let work = move |key: Key| {
-        let role = role.clone();
-        async move { role.work(&key).await }
-    };
-    queue.run(workers, ports.stop.clone(), work).await;
-    Ok(())
-}
-
-fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
-    let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
-    let (now, number) = (ports.host.clock.now(), ports.host.random.next_u64() % 10_000);
-    Settings {
-        driver: identity.name.clone(),
-        creates: identity.can(Rpc::CreateDeleteVolume),
-        modifies: identity.can(Rpc::ModifyVolume),
-        topology: identity.has(Service::VolumeAccessibilityConstraints),
-        single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
-        identity: format!("{}-{number}-{}", now.as_millisecond(), identity.name),
-        volume_name_prefix: flags.volume_name_prefix.clone(),
-        volume_name_uuid_length: usize::try_from(flags.volume_name_uuid_length).ok(),
-        strict_topology: flags.strict_topology,
-        immediate_topology: flags.immediate_topology,
-        extra_create_metadata: flags.extra_create_metadata,
-        controller_publish_readonly: flags.controller_publish_readonly,
-        default_fstype: flags.default_fstype.clone(),
-    }
-}
-
-impl Provisioner {
-    fn new(ports: Ports, flags: Flags, effects: Effects, driver: Driver, identity: &Identity) -> Self {
-        let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
-        Self {
-            settings: Arc::new(settings(&ports, &flags, identity)),
-            recorder: ports.recorder(source),
-            claims: ports.informers.of(),
-            volumes: ports.informers.of(),
-            classes: ports.informers.of(),
-            attachments: ports.informers.of(),
-            csi_nodes: ports.informers.of(),
-            nodes: ports.informers.of(),
-            memory: Memory::default(),
-            ports,
-            flags,
-            effects,
-            driver,
-        }
-    }
-
-    async fn work(&self, key: &Key) -> Verdict {
-        match (reconcile(self, key).await, key) {
-            (Verdict::Done, Key::Claim(uid)) => self.rest(uid).map_or(Verdict::Done, Verdict::After),
-            (verdict, _) => verdict,
-        }
-    }
-
-    /// How long a request that the driver called invalid still rests.
-    fn rest(&self, uid: &str) -> Option<Duration> {
-        let (until, _) = self.memory.claim(uid).slow?;
-        Duration::try_from(until.duration_since(self.ports.host.clock.now())).ok().filter(|d| !d.is_zero())
-    }
-
-    fn watch(self: &Arc<Self>, queue: &Queue<Key>) {
-        indexes::claims(&self.claims);
-        indexes::attachments(&self.attachments);
-        let (role, wake) = (self.clone(), queue.clone());
-        self.claims.on_change(move |change| role.claim_changed(change, &wake));
-        let (role, wake) = (self.clone(), queue.clone());
-        self.volumes.on_change(move |change| role.volume_changed(change, &wake));
-        let (role, wake) = (self.clone(), queue.clone());
-        self.classes.on_change(move |change| role.class_changed(change, &wake));
-        let wake = queue.clone();
-        self.attachments.on_change(move |change| {
-            // The last attachment may have been what kept a volume from being deleted.
-            let gone = change.latest().filter(|_| change.new.is_none());
-            if let Some(volume) = gone.and_then(|a| volume::attachment_volume(a)) {
-                wake.add(Key::Volume(volume.to_owned()));
-            }
-        });
-    }
-
-    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Queue<Key>) {
-        let Some(claim) = change.latest() else { return };
-        if wanted_from(claim) == Some(&self.settings.driver) {
-            queue.add(Key::Claim(claim.uid().to_owned()));
-        }
-    }
-
-    fn volume_changed(&self, change: &Change<PersistentVolume>, queue: &Queue<Key>) {
-        if let Some(volume) = change.latest().filter(|volume| ours(&self.settings.driver, volume)) {
-            queue.add(Key::Volume(volume.name().to_owned()));
-        }
-    }
-
-    fn class_changed(&self, change: &Change<StorageClass>, queue: &Queue<Key>) {
-        let Some(class) = &change.new else { return };
-        let waiting = self.claims.indexed(indexes::CLAIMS_OF_CLASS, class.name()).into_iter();
-        waiting
-            .filter(|c| claim_volume(c).is_empty() && wanted_from(c) == Some(&self.settings.driver))
-            .for_each(|claim| queue.add(Key::Claim(claim.uid().to_owned())));
-    }
-}
-
 #[async_trait]
-impl Keyed for Provisioner {
+impl Role for Provisioner {
+    /// Upstream's name in the journal, and in the events about populators.
+    const NAME: &'static str = "external-provisioner";
+    const WORKERS: usize = 100;
+    type Settings = Flags;
     type Key = Key;
     type Observed = Observed;
     type Action = Action;
     type Why = Why;
 
-    fn name(&self) -> &'static str {
-        COMPONENT
+    async fn start(context: Context<Key>, flags: Flags) -> Result<Self, RunError> {
+        let Context { ports, effects, .. } = context;
+        let driver = Driver::at(&ports.host, &flags.csi_address);
+        let identity = Identity::ask(&driver, &effects, flags.timeout).await?;
+        let settings = settings(&ports, &flags, &identity);
+        let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
+        let informers = &ports.informers;
+        let role = Self {
+            recorder: ports.recorder(source),
+            claims: informers.of(),
+            volumes: informers.of(),
+            classes: informers.of(),
+            attachments: informers.of(),
+            topology: settings.topology.then(|| (informers.of(), informers.of())),
+            settings: Arc::new(settings),
+            memory: Memory::default(),
+            ports,
+            flags,
+            effects,
+            driver,
+        };
+        indexes::claims(&role.claims);
+        indexes::attachments(&role.attachments);
+        Ok(role)
+    }
+    fn watch(&self, watches: &mut Watches<Self>) {
+        watches.on(&self.claims, Self::claim_changed).on(&self.volumes, Self::volume_changed);
+        watches.on(&self.classes, Self::class_changed).on(&self.attachments, Self::attachment_changed);
+        if let Some((csi_nodes, nodes)) = &self.topology {
+            watches.read(csi_nodes).read(nodes);
+        }
     }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
         Ok(self.see(key))
     }
-    fn decide(&self, seen: &Observed) -> Step<Action, Why> {
+    fn decide(seen: &Observed) -> Step<Action, Why> {
         decide(seen)
     }
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
@@ -250,5 +154,83 @@ impl Keyed for Provisioner {
                 }
             }
         }
+    }
+    fn settled(&self, key: &Key) {
+        match key {
+            Key::Claim(uid) if self.claim(uid).is_none() && !self.memory.claim(uid).pending() => {
+                self.memory.forget_claim(uid);
+            }
+            Key::Volume(name) if self.volumes.named(name).is_none() => self.memory.forget_volume(name),
+            Key::Claim(_) | Key::Volume(_) => {}
+        }
+    }
+    /// How long a request that the driver called invalid still rests.
+    fn look_again(&self, key: &Key) -> Option<Duration> {
+        let Key::Claim(uid) = key else { return None };
+        let (until, _) = self.memory.claim(uid).slow?;
+        Duration::try_from(until.duration_since(self.ports.host.clock.now())).ok().filter(|d| !d.is_zero())
+    }
+    /// A driver that is slow to delete must not hold up new volumes.
+    fn pool(&self, key: &Key) -> Pool {
+        let name = match key {
+            Key::Claim(_) => "claims",
+            Key::Volume(_) => "volumes",
+        };
+        Pool::new(name, self.flags.worker_threads)
+    }
+    fn backoff(&self) -> Backoff {
+        Backoff { start: self.flags.retry_interval_start, max: self.flags.retry_interval_max }
+    }
+}
+
+fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
+    let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
+    let (now, number) = (ports.host.clock.now(), ports.host.random.next_u64() % 10_000);
+    Settings {
+        driver: identity.name.clone(),
+        creates: identity.can(Rpc::CreateDeleteVolume),
+        modifies: identity.can(Rpc::ModifyVolume),
+        topology: identity.has(Service::VolumeAccessibilityConstraints),
+        single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
+        identity: format!("{}-{number}-{}", now.as_millisecond(), identity.name),
+        volume_name_prefix: flags.volume_name_prefix.clone(),
+        volume_name_uuid_length: usize::try_from(flags.volume_name_uuid_length).ok(),
+        strict_topology: flags.strict_topology,
+        immediate_topology: flags.immediate_topology,
+        extra_create_metadata: flags.extra_create_metadata,
+        controller_publish_readonly: flags.controller_publish_readonly,
+        default_fstype: flags.default_fstype.clone(),
+    }
+}
+
+/// Which keys a change concerns.
+impl Provisioner {
+    /// The last attachment may have been what kept a volume from being deleted.
+    fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Queue<Key>) {
+        let gone = change.latest().filter(|_| change.new.is_none());
+        if let Some(volume) = gone.and_then(|a| volume::attachment_volume(a)) {
+            queue.add(Key::Volume(volume.to_owned()));
+        }
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Queue<Key>) {
+        let Some(claim) = change.latest() else { return };
+        if wanted_from(claim) == Some(&self.settings.driver) {
+            queue.add(Key::Claim(claim.uid().to_owned()));
+        }
+    }
+
+    fn volume_changed(&self, change: &Change<PersistentVolume>, queue: &Queue<Key>) {
+        if let Some(volume) = change.latest().filter(|volume| ours(&self.settings.driver, volume)) {
+            queue.add(Key::Volume(volume.name().to_owned()));
+        }
+    }
+
+    fn class_changed(&self, change: &Change<StorageClass>, queue: &Queue<Key>) {
+        let Some(class) = &change.new else { return };
+        let waiting = self.claims.indexed(indexes::CLAIMS_OF_CLASS, class.name()).into_iter();
+        waiting
+            .filter(|c| claim_volume(c).is_empty() && wanted_from(c) == Some(&self.settings.driver))
+            .for_each(|claim| queue.add(Key::Claim(claim.uid().to_owned())));
     }
 }
