@@ -17,7 +17,7 @@ mod stretches;
 
 use std::sync::Arc;
 
-pub use clock::Clock;
+pub use clock::{Clock, Uptime};
 pub use containers::Containers;
 pub use disk::Disk;
 pub use failpoint::Failpoints;
@@ -29,6 +29,7 @@ pub use random::Random;
 #[derive(Clone)]
 pub struct Host {
     pub clock: Arc<dyn Clock>,
+    pub uptime: Arc<dyn Uptime>,
     pub random: Arc<dyn Random>,
     pub disk: Arc<dyn Disk>,
     pub kernel: Arc<dyn Kernel>,

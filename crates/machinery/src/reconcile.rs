@@ -62,9 +62,9 @@ pub async fn reconcile<R: Keyed>(role: &R, key: &R::Key) -> Verdict {
 async fn failed<R: Keyed>(role: &R, key: &R::Key, error: &EffectError) -> Verdict {
     if error.conflict() {
         tracing::debug!(role = role.name(), %key, "changed meanwhile, deciding again");
-    } else {
-        tracing::warn!(role = role.name(), %key, %error, "effect failed, will try again");
-        role.failed(key, error).await;
+        return Verdict::Stale;
     }
+    tracing::warn!(role = role.name(), %key, %error, "effect failed, will try again");
+    role.failed(key, error).await;
     Verdict::Retry
 }

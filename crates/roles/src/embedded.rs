@@ -12,7 +12,8 @@ use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
 use crate::{
     attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
-    persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler, serviceaccount,
+    nodelifecycle, persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler,
+    serviceaccount,
 };
 
 /// What the roles need to know of their surroundings.
@@ -61,6 +62,7 @@ impl Embedded {
         crew.run(role::run::<pvcprotection::Protection>(ports.clone(), ()));
         crew.run(role::run::<scheduler::Scheduler>(ports.clone(), ()));
         crew.run(role::run::<garbagecollector::Collector>(ports.clone(), ()));
+        crew.run(role::run::<nodelifecycle::Lifecycle>(ports.clone(), ()));
         if let Some(root) = settings.root_ca.clone() {
             crew.run(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
             crew.run(role::run::<rootcacertpublisher::Publisher>(ports.clone(), root));

@@ -14,6 +14,7 @@ pub mod invariants;
 pub mod kubelet;
 pub mod localvolumes;
 pub mod node_driver_registrar;
+pub mod nodelifecycle;
 pub mod nodestatus;
 pub mod persistentvolume;
 pub mod pluginmanager;

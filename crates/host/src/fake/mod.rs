@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::disk::Walk;
 use crate::kernel::KernelError;
-use crate::{Clock, Failpoints, Host, Random};
+use crate::{Clock, Failpoints, Host, Random, Uptime};
 pub use containers::Program;
 use tree::Tree;
 
@@ -94,6 +94,7 @@ impl FakeHost {
     pub fn host(self: &Arc<Self>) -> Host {
         Host {
             clock: self.clone(),
+            uptime: self.clone(),
             random: self.clone(),
             disk: self.clone(),
             kernel: self.clone(),
@@ -140,6 +141,12 @@ impl Clock for FakeHost {
         let epoch = Timestamp::from_second(EPOCH_SECONDS).unwrap_or_default();
         let lived: Duration = self.born.elapsed();
         epoch.checked_add(lived).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Uptime for FakeHost {
+    fn uptime(&self) -> Duration {
+        self.born.elapsed()
     }
 }
 

@@ -97,6 +97,7 @@ pub fn host(config: RealConfig) -> io::Result<Host> {
     let failpoints = Failpoints::new(Plan::parse(&plan));
     Ok(Host {
         clock: Arc::new(clock::RealClock),
+        uptime: Arc::new(clock::RealClock),
         random: Arc::new(random::RealRandom::new()?),
         disk: Arc::new(disk::RealDisk::new(failpoints.clone())),
         kernel: Arc::new(kernel::RealKernel::default()),

@@ -32,6 +32,8 @@ pub enum Verdict {
     Done,
     /// There is more to do: once more, after the keys that wait already.
     Again,
+    /// The decision was made on an old copy: at once if the key has changed meanwhile, else like `Retry`.
+    Stale,
     /// Try again after the key's back-off.
     Retry,
     /// Look again after this long, even if nothing changes.
@@ -196,7 +198,8 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         };
         let backoff = self.inner.backoff.get().copied().unwrap_or(Backoff::CONTROLLER);
         let (again, delay) = match verdict {
-            Verdict::Retry => {
+            Verdict::Stale if changed => (true, None),
+            Verdict::Retry | Verdict::Stale => {
                 let failures = state.failures.entry(key.clone()).or_default();
                 let delay = backoff.delay(*failures, changed);
                 *failures += 1;
@@ -205,7 +208,7 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
             Verdict::After(delay) => (changed, Some(delay)),
             Verdict::Done | Verdict::Again => (changed, None),
         };
-        if verdict != Verdict::Retry {
+        if !matches!(verdict, Verdict::Retry | Verdict::Stale) {
             state.failures.remove(&key);
         }
         drop(state);

@@ -18,7 +18,7 @@ use crate::events::Recorder;
 use crate::ports::{Ports, RunError};
 use crate::queue::{Backoff, Pool, Queue};
 
-pub use run::run;
+pub use run::{reconcile, run};
 pub use watches::Watches;
 
 /// What a decision comes to.
@@ -104,6 +104,9 @@ pub trait Role: Send + Sync + Sized + 'static {
     fn pool(&self, _key: &Self::Key) -> Pool {
         Pool::new("", Self::WORKERS)
     }
+
+    /// Says the last word, after the work on all keys has ended.
+    async fn finish(&self) {}
 
     /// Pauses between two attempts at one key.
     fn backoff(&self) -> Backoff {

@@ -52,6 +52,7 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
         end
     };
     let (_, end) = tokio::join!(queue.run_pools(move |key| pools.pool(key), workers.clone(), work), beside);
+    role.finish().await;
     end
 }
 
@@ -91,9 +92,9 @@ fn settled<R: Role>(role: &R, key: &R::Key) -> Verdict {
 async fn failed<R: Role>(role: &R, key: &R::Key, error: &EffectError) -> Verdict {
     if error.conflict() {
         tracing::debug!(role = R::NAME, %key, "changed meanwhile, deciding again");
-    } else {
-        tracing::warn!(role = R::NAME, %key, %error, "failed, will try again");
-        role.failed(key, error).await;
+        return Verdict::Stale;
     }
+    tracing::warn!(role = R::NAME, %key, %error, "failed, will try again");
+    role.failed(key, error).await;
     Verdict::Retry
 }

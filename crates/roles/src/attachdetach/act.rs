@@ -17,7 +17,7 @@ impl Controller {
             Action::Unreport { node } => self.report(seen, &node, false).await,
             Action::Detach { node } => self.detach(seen, &node).await,
             Action::StartTimer { node } => {
-                let now = self.ports.host.clock.now();
+                let now = self.ports.host.uptime.uptime();
                 self.memory.change(&seen.key, &node, |note| note.unwanted_since = Some(now));
                 Ok(())
             }

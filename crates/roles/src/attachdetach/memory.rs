@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 /// What is remembered of a volume on a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
-    pub(super) unwanted_since: Option<Timestamp>,
+    /// By the clock that only counts: a step of the wall clock must not detach anything.
+    pub(super) unwanted_since: Option<Duration>,
     pub(super) told_waiting: bool,
     pub(super) tell_attached: bool,
     pub(super) told_error: Option<String>,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_api::{Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_api::{keys, name, node, pod, volume};
@@ -159,10 +158,8 @@ impl Controller {
             }
         });
         let note = self.memory.note(key, node);
-        let now = self.ports.host.clock.now();
-        let elapsed =
-            |since: jiff::Timestamp| Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        on.unwanted_for = note.unwanted_since.map(elapsed);
+        let now = self.ports.host.uptime.uptime();
+        on.unwanted_for = note.unwanted_since.map(|since| now.saturating_sub(since));
         (on.told_waiting, on.tell_attached) = (note.told_waiting, note.tell_attached);
         let error = on.attachment.as_ref().and_then(|a| attach_error(&a.object));
         on.untold_error = error.filter(|error| note.told_error.as_ref() != Some(error)).map(message_of);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim};
 use bowline_proto::csi::v1::TopologyRequirement;
-use jiff::Timestamp;
 
 use super::model::{Attempt, Undersized};
 
@@ -19,8 +19,8 @@ pub(super) struct Record {
     pub(super) unsaved: Option<Arc<PersistentVolume>>,
     pub(super) undersized: Option<Undersized>,
     pub(super) exhausted: Option<String>,
-    /// Until when, and for which class, the request counts as invalid.
-    pub(super) slow: Option<(Timestamp, String)>,
+    /// Until which uptime, and for which class, the request counts as invalid.
+    pub(super) slow: Option<(Duration, String)>,
     pub(super) told_populator: bool,
 }
 
@@ -35,8 +35,8 @@ impl Record {
         (self.in_progress, self.requirement) = (false, None);
     }
 
-    pub(super) fn attempt(&self, now: Timestamp, class_uid: Option<&str>) -> Attempt {
-        let slow = |(until, uid): &(Timestamp, String)| now < *until && class_uid == Some(uid);
+    pub(super) fn attempt(&self, now: Duration, class_uid: Option<&str>) -> Attempt {
+        let slow = |(until, uid): &(Duration, String)| now < *until && class_uid == Some(uid);
         Attempt {
             in_progress: self.in_progress,
             requirement: self.requirement.clone(),

@@ -24,7 +24,7 @@ impl Provisioner {
         let remembered = || record.claim.clone().filter(|_| record.pending());
         let object = cached.clone().or_else(remembered)?;
         let class = volume::claim_class(&object).and_then(|name| self.classes.named(name));
-        let now = self.ports.host.clock.now();
+        let now = self.ports.host.uptime.uptime();
         Some(Claim {
             settings: self.settings.clone(),
             exists: cached.is_some(),

@@ -168,7 +168,7 @@ impl Role for Provisioner {
     fn look_again(&self, key: &Key) -> Option<Duration> {
         let Key::Claim(uid) = key else { return None };
         let (until, _) = self.memory.claim(uid).slow?;
-        Duration::try_from(until.duration_since(self.ports.host.clock.now())).ok().filter(|d| !d.is_zero())
+        Some(until.saturating_sub(self.ports.host.uptime.uptime())).filter(|left| !left.is_zero())
     }
     /// A driver that is slow to delete must not hold up new volumes.
     fn pool(&self, key: &Key) -> Pool {

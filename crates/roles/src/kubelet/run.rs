@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_machinery::{Ports, RunError};
+use bowline_machinery::{Ports, RunError, role};
 use tokio::sync::{Notify, oneshot};
 
 use super::records::PodRecords;
@@ -69,7 +69,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
     let records = PodRecords::load(&ports.host, &config.kubelet_dir).await?;
     records.report_unknown(&config.kubelet_dir.join("pods")).await;
-    let switch = Switch::new(&config.node_name);
+    let switch = Switch::default();
     let node_name = config.node_name.clone();
 
     let server = match &config.serving {
@@ -78,12 +78,20 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     };
     let port = server.as_ref().map(|server| server.port);
 
-    let (with, name, list, off) = (ports.clone(), node_name.clone(), in_use.clone(), switch.clone());
-    crew.run(async move { nodestatus::run(with, &name, port, list, off).await });
+    let status = nodestatus::Settings {
+        node_name: node_name.clone(),
+        kubelet_port: port,
+        in_use: in_use.clone(),
+        switch: switch.clone(),
+    };
+    crew.run(role::run::<nodestatus::Status>(ports.clone(), status));
 
-    let (with, name, table) = (ports.clone(), node_name.clone(), drivers.clone());
-    let registry = config.kubelet_dir.join("plugins_registry");
-    crew.run(async move { pluginmanager::run(with, &name, &registry, table).await });
+    let plugins = pluginmanager::Settings {
+        node_name: node_name.clone(),
+        registry: config.kubelet_dir.join("plugins_registry"),
+        drivers: drivers.clone(),
+    };
+    crew.run(role::run::<pluginmanager::Manager>(ports.clone(), plugins));
 
     let settings = Settings {
         node_name: node_name.clone(),

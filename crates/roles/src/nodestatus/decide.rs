@@ -1,17 +1,24 @@
 //! What to write about this node next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_api::{CSINode, Lease, Meta, Node, keys, node};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus, Taint};
+use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
+use super::model::{Action, HEARTBEAT, LEASE_RENEWAL, LeaseSeen, NodeSeen, Observed, Step, Why};
 use super::object;
-use super::world::{Action, HEARTBEAT, LEASE_RENEWAL, Observed, Step};
+
+pub fn decide(seen: &Observed) -> Step {
+    match seen {
+        Observed::Node(seen) => on_node(seen),
+        Observed::Lease(seen) => on_lease(seen),
+    }
+}
 
 /// `volumesInUse` goes before everything that does not hold up a mount.
-pub fn decide(seen: &Observed) -> Step {
+fn on_node(seen: &NodeSeen) -> Step {
     let Some(node) = &seen.node else {
         return if seen.stopping {
             Step::Done
@@ -20,18 +27,26 @@ pub fn decide(seen: &Observed) -> Step {
         };
     };
     let next = in_use(seen, node).or_else(|| status(seen, node));
-    let next = if seen.stopping { next } else { next.or_else(|| calm(seen, node)) };
+    let calm = || csi_node(seen.csi_node.as_ref(), node).or_else(|| metadata(seen, node));
+    let next = if seen.stopping { next } else { next.or_else(calm) };
     next.map_or(Step::Done, Step::Do)
 }
 
-fn calm(seen: &Observed, node: &Node) -> Option<Action> {
-    csi_node(seen.csi_node.as_ref(), node)
-        .or_else(|| metadata(seen, node))
-        .or_else(|| taints(node))
-        .or_else(|| lease(seen, node))
+/// Whether it is due is counted since our own last renewal: the time that stands in it may come from a clock that was wrong.
+fn on_lease(seen: &LeaseSeen) -> Step {
+    let Some(node) = &seen.node else { return Step::Wait(Why::Unregistered) };
+    let fresh = object::lease(node, seen.now);
+    match &seen.lease {
+        None => Step::Do(Action::CreateLease(fresh)),
+        Some(_) if seen.age.is_some_and(|age| age < LEASE_RENEWAL) => Step::Done,
+        Some(have) => {
+            let renewed = Lease { metadata: have.metadata.clone(), spec: fresh.spec };
+            Step::Do(Action::RenewLease(renewed))
+        }
+    }
 }
 
-fn in_use(seen: &Observed, node: &Node) -> Option<Action> {
+fn in_use(seen: &NodeSeen, node: &Node) -> Option<Action> {
     let (wanted, accepted) = seen.in_use.as_ref()?;
     let published: BTreeSet<String> = node::volumes_in_use(node).iter().cloned().collect();
     if published != *wanted {
@@ -52,7 +67,7 @@ fn csi_node(have: Option<&CSINode>, node: &Node) -> Option<Action> {
     }
 }
 
-fn metadata(seen: &Observed, node: &Node) -> Option<Action> {
+fn metadata(seen: &NodeSeen, node: &Node) -> Option<Action> {
     let labels = object::labels(seen);
     let labelled = labels.iter().all(|(key, value)| node.label(key) == Some(value));
     let managed = node.annotation(keys::CONTROLLER_MANAGED_ATTACH) == Some("true");
@@ -61,48 +76,32 @@ fn metadata(seen: &Observed, node: &Node) -> Option<Action> {
     (!labelled || !managed).then_some(Action::PatchNode(patch))
 }
 
-/// Upstream's node lifecycle controller does this when the node becomes Ready; here the node itself does.
-fn taints(node: &Node) -> Option<Action> {
-    let taints = node::taints(node);
-    let stale = |taint: &&Taint| taint.key == keys::TAINT_NOT_READY || taint.key == keys::TAINT_UNREACHABLE;
-    if !node::ready(node) || !taints.iter().any(|t| stale(&t)) {
-        return None;
-    }
-    Some(Action::SetTaints(taints.iter().filter(|t| !stale(t)).cloned().collect()))
-}
-
-fn lease(seen: &Observed, node: &Node) -> Option<Action> {
-    if !seen.lease_namespace {
-        return Some(Action::CreateNamespace(object::lease_namespace()));
-    }
-    let fresh = object::lease(node, seen.now);
-    let Some(have) = &seen.lease else { return Some(Action::CreateLease(fresh)) };
-    let renewed = have.spec.as_ref().and_then(|s| s.renew_time.as_ref()).map(|t| t.0);
-    let due = renewed.is_none_or(|at| older(at, LEASE_RENEWAL.as_secs(), seen.now));
-    due.then(|| Action::RenewLease(Lease { metadata: have.metadata.clone(), spec: fresh.spec }))
-}
-
 /// Written when something in it changed, and otherwise as a rare heartbeat.
-fn status(seen: &Observed, node: &Node) -> Option<Action> {
+fn status(seen: &NodeSeen, node: &Node) -> Option<Action> {
     let none = NodeStatus::default();
     let have = node.status.as_ref().unwrap_or(&none);
     let known = have.conditions.as_deref().unwrap_or_default();
     let conditions = object::conditions(seen, known);
-    let resources = Some(object::resources(&seen.machine));
+    let resources = object::resources(&seen.machine);
+    // What others added, such as extended resources, stays.
+    let has = |have: &Option<BTreeMap<String, Quantity>>| {
+        resources.iter().all(|(name, amount)| have.as_ref().is_some_and(|h| h.get(name) == Some(amount)))
+    };
     let addresses = Some(object::addresses(&seen.node_name));
-    let same = have.capacity == resources
-        && have.allocatable == resources
+    let same = has(&have.capacity)
+        && has(&have.allocatable)
         && have.addresses == addresses
         && have.node_info.as_ref() == Some(&seen.machine.info)
         && object::kubelet_port(have.daemon_endpoints.as_ref()) == seen.machine.kubelet_port
         && conditions.iter().all(|want| known.iter().any(|have| alike(want, have)));
-    if same && (seen.stopping || !heartbeat_due(known, seen.now)) {
+    let beaten = seen.status_age.is_some_and(|age| age < HEARTBEAT);
+    if same && (seen.stopping || beaten) {
         return None;
     }
     Some(Action::PatchStatus(patch(seen, &conditions)))
 }
 
-fn patch(seen: &Observed, conditions: &[NodeCondition]) -> Value {
+fn patch(seen: &NodeSeen, conditions: &[NodeCondition]) -> Value {
     let resources = object::resources(&seen.machine);
     json!({"status": {
         "daemonEndpoints": object::daemon_endpoints(&seen.machine),
@@ -116,14 +115,4 @@ fn patch(seen: &Observed, conditions: &[NodeCondition]) -> Value {
 
 fn alike(a: &NodeCondition, b: &NodeCondition) -> bool {
     (&a.type_, &a.status, &a.reason, &a.message) == (&b.type_, &b.status, &b.reason, &b.message)
-}
-
-fn heartbeat_due(conditions: &[NodeCondition], now: Timestamp) -> bool {
-    let ready = conditions.iter().find(|c| c.type_ == "Ready");
-    let last = ready.and_then(|c| c.last_heartbeat_time.as_ref());
-    last.is_none_or(|at| older(at.0, HEARTBEAT.as_secs(), now))
-}
-
-fn older(at: Timestamp, seconds: u64, now: Timestamp) -> bool {
-    now.duration_since(at).as_secs() >= i64::try_from(seconds).unwrap_or(i64::MAX)
 }

@@ -14,12 +14,13 @@ mod act;
 mod decide;
 mod in_use;
 mod machine;
+mod memory;
+mod model;
 mod object;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use in_use::InUse;
-pub use run::{Switch, run};
+pub use role::{Settings, Status, Switch};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_api::{CSINode, Lease, Meta, Namespace, Node, keys, quantity};
+use bowline_api::{CSINode, Lease, Meta, Node, keys, quantity};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::api::core::v1::{DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec};
@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 
 use super::machine::Machine;
-use super::world::{LEASE_SECONDS, Observed};
+use super::model::{LEASE_SECONDS, NodeSeen};
 
 /// Labels that every node has.
-pub fn labels(seen: &Observed) -> BTreeMap<String, String> {
+pub fn labels(seen: &NodeSeen) -> BTreeMap<String, String> {
     let architecture = seen.machine.info.architecture.clone();
     let labels = [
         (keys::HOSTNAME_LABEL, seen.node_name.clone()),
@@ -23,7 +23,7 @@ pub fn labels(seen: &Observed) -> BTreeMap<String, String> {
     labels.map(|(key, value)| (key.to_owned(), value)).into()
 }
 
-pub fn node(seen: &Observed) -> Node {
+pub fn node(seen: &NodeSeen) -> Node {
     let annotations = BTreeMap::from([(keys::CONTROLLER_MANAGED_ATTACH.to_owned(), "true".to_owned())]);
     let metadata = ObjectMeta {
         name: Some(seen.node_name.clone()),
@@ -50,11 +50,6 @@ pub fn csi_node(node: &Node) -> CSINode {
     object.metadata.owner_references = Some(vec![owner(node)]);
     object.set_annotation(keys::MIGRATED_PLUGINS, keys::MIGRATED_PLUGIN_NAMES);
     object
-}
-
-pub fn lease_namespace() -> Namespace {
-    let name = Some(keys::NODE_LEASE_NAMESPACE.to_owned());
-    Namespace { metadata: ObjectMeta { name, ..Default::default() }, ..Default::default() }
 }
 
 pub fn lease(node: &Node, now: Timestamp) -> Lease {
@@ -102,7 +97,7 @@ pub fn kubelet_port(endpoints: Option<&NodeDaemonEndpoints>) -> Option<u16> {
 }
 
 /// Conditions with upstream's reasons and texts. A condition that is as it was keeps its transition time.
-pub fn conditions(seen: &Observed, have: &[NodeCondition]) -> Vec<NodeCondition> {
+pub fn conditions(seen: &NodeSeen, have: &[NodeCondition]) -> Vec<NodeCondition> {
     let ready = match (seen.stopping, &seen.csi_node) {
         (true, _) => ("Ready", "False", "KubeletNotReady", "node is shutting down"),
         (false, None) => ("Ready", "False", "KubeletNotReady", "CSINode is not yet initialized"),

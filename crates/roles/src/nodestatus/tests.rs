@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bowline_api::{CSINode, Lease, Node};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
 use super::decide::decide;
 use super::in_use::InUse;
 use super::machine::Machine;
+use super::model::{Action, HEARTBEAT, LEASE_RENEWAL, LeaseSeen, NodeSeen, Observed, Step};
 use super::object;
-use super::world::{Action, Observed, Step};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -21,34 +23,37 @@ fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-fn seen() -> Observed {
-    Observed {
+fn seen() -> NodeSeen {
+    NodeSeen {
         now: at(1000),
         node_name: "n".into(),
         machine: Machine { cpus: 2, memory_kib: 1 << 20, pods_max: 110, ..Machine::default() },
         stopping: false,
         node: None,
         csi_node: None,
-        lease_namespace: true,
-        lease: None,
+        status_age: None,
         in_use: None,
     }
 }
 
+fn step(seen: &NodeSeen) -> Step {
+    decide(&Observed::Node(Box::new(seen.clone())))
+}
+
 /// A node as it is when everything has been written.
-fn settled() -> Observed {
+fn settled() -> NodeSeen {
     let mut seen = seen();
     let mut node = object::node(&seen);
     node.metadata.uid = Some("u".into());
     seen.csi_node = Some(object::csi_node(&node));
-    seen.lease = Some(object::lease(&node, at(1000)));
     seen.node = Some(node);
-    let Step::Do(Action::PatchStatus(patch)) = decide(&seen) else { panic!("{:?}", decide(&seen)) };
+    let Step::Do(Action::PatchStatus(patch)) = step(&seen) else { panic!("{:?}", step(&seen)) };
     seen.node.as_mut().unwrap().status = Some(serde_json::from_value(patch["status"].clone()).unwrap());
+    seen.status_age = Some(Duration::ZERO);
     seen
 }
 
-fn with_node(change: impl FnOnce(&mut Node)) -> Observed {
+fn with_node(change: impl FnOnce(&mut Node)) -> NodeSeen {
     let mut seen = settled();
     change(seen.node.as_mut().unwrap());
     seen
@@ -56,7 +61,7 @@ fn with_node(change: impl FnOnce(&mut Node)) -> Observed {
 
 #[test]
 fn decisions() {
-    let foreign = |seen: &mut Observed| {
+    let foreign = |seen: &mut NodeSeen| {
         let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "earlier"}]);
         let mut object = CSINode::default();
         object.metadata.owner_references = serde_json::from_value(owner).unwrap();
@@ -64,39 +69,35 @@ fn decisions() {
     };
     let mut other_csi_node = settled();
     foreign(&mut other_csi_node);
-    let tainted = with_node(|node| {
-        let taints = json!({"taints": [
-            {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"},
-        ]});
-        node.spec = serde_json::from_value(taints).unwrap();
+    // B5: documented use of others, who patch the status, must not be fought over.
+    let extended = with_node(|node| {
+        let capacity = node.status.as_mut().unwrap().capacity.as_mut().unwrap();
+        capacity.insert("example.com/x".into(), Quantity("1".into()));
     });
-    let table: [(&str, Observed, fn(&Step) -> bool); 11] = [
+    let lacking = with_node(|node| {
+        node.status.as_mut().unwrap().allocatable.as_mut().unwrap().remove("cpu");
+    });
+    let table: [(&str, NodeSeen, fn(&Step) -> bool); 10] = [
         ("new", seen(), |s| matches!(s, Step::Do(Action::Register(_)))),
         ("settled", settled(), |s| *s == Step::Done),
-        ("no CSINode", Observed { csi_node: None, ..settled() }, |s| {
+        ("with an extended resource", extended, |s| *s == Step::Done),
+        ("without one of ours", lacking, |s| matches!(s, Step::Do(Action::PatchStatus(_)))),
+        ("no CSINode", NodeSeen { csi_node: None, ..settled() }, |s| {
             matches!(s, Step::Do(Action::PatchStatus(_)))
         }),
         ("CSINode of an earlier node", other_csi_node, |s| matches!(s, Step::Do(Action::DeleteCsiNode(_)))),
         ("labels lost", with_node(|n| n.metadata.labels = None), |s| {
             matches!(s, Step::Do(Action::PatchNode(_)))
         }),
-        ("tainted", tainted, |s| matches!(s, Step::Do(Action::SetTaints(rest)) if rest.len() == 1)),
-        ("no namespace for leases", Observed { lease_namespace: false, ..settled() }, |s| {
-            matches!(s, Step::Do(Action::CreateNamespace(_)))
-        }),
-        ("no lease", Observed { lease: None, ..settled() }, |s| {
-            matches!(s, Step::Do(Action::CreateLease(_)))
-        }),
-        ("lease due", Observed { now: at(1010), ..settled() }, |s| {
-            matches!(s, Step::Do(Action::RenewLease(_)))
-        }),
-        ("heartbeat due", Observed { now: at(1300), ..settled() }, |s| {
+        ("heartbeat due", NodeSeen { status_age: Some(HEARTBEAT), ..settled() }, |s| {
             matches!(s, Step::Do(Action::PatchStatus(_)))
         }),
-        ("stopping", Observed { stopping: true, ..settled() }, not_ready),
+        // B4: the wall clock has stepped, nothing is due by the clock that counts.
+        ("clock ahead", NodeSeen { now: at(100_000), ..settled() }, |s| *s == Step::Done),
+        ("stopping", NodeSeen { stopping: true, ..settled() }, not_ready),
     ];
     for (name, seen, expected) in table {
-        assert!(expected(&decide(&seen)), "{name}: {:?}", decide(&seen));
+        assert!(expected(&step(&seen)), "{name}: {:?}", step(&seen));
     }
 }
 
@@ -111,20 +112,31 @@ fn volumes_in_use_go_first_and_wait_for_nothing() {
     let mut seen = settled();
     seen.now = at(2000);
     seen.in_use = Some((names(&["a"]), names(&[])));
-    assert_eq!(decide(&seen), Step::Do(Action::PublishInUse(names(&["a"]))));
+    assert_eq!(step(&seen), Step::Do(Action::PublishInUse(names(&["a"]))));
     seen.node.as_mut().unwrap().status.as_mut().unwrap().volumes_in_use = Some(vec!["a".into()]);
-    assert_eq!(decide(&seen), Step::Do(Action::AcceptInUse(names(&["a"]))));
+    assert_eq!(step(&seen), Step::Do(Action::AcceptInUse(names(&["a"]))));
     // While the mounts of an earlier process are not known, the list in the API stays as it is.
     seen.in_use = None;
-    assert!(!matches!(decide(&seen), Step::Do(Action::PublishInUse(_))));
+    assert!(!matches!(step(&seen), Step::Do(Action::PublishInUse(_))));
 }
 
 #[test]
 fn a_lease_is_renewed_in_place() {
-    let seen = Observed { now: at(1010), ..settled() };
-    let Step::Do(Action::RenewLease(Lease { metadata, spec })) = decide(&seen) else { panic!() };
-    assert_eq!(metadata, seen.lease.unwrap().metadata);
-    assert_eq!(spec.unwrap().renew_time.unwrap().0, at(1010));
+    let node = settled().node.unwrap();
+    // B4: the time in it lies in the future, since the clock was wrong when it was written.
+    let lease = object::lease(&node, at(9000));
+    let seen = |age| {
+        let (node, lease) = (Some(node.clone()), Some(lease.clone()));
+        Observed::Lease(LeaseSeen { now: at(1010), node, lease, age })
+    };
+    for age in [None, Some(LEASE_RENEWAL)] {
+        let Step::Do(Action::RenewLease(Lease { metadata, spec })) = decide(&seen(age)) else {
+            panic!("{age:?}")
+        };
+        assert_eq!(metadata, lease.metadata);
+        assert_eq!(spec.unwrap().renew_time.unwrap().0, at(1010));
+    }
+    assert_eq!(decide(&seen(Some(LEASE_RENEWAL / 2))), Step::Done);
 }
 
 #[test]

@@ -3,64 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bowline_api::{Meta, keys};
+use bowline_machinery::Object;
 use bowline_machinery::csi::{self, Classes, Driver};
-use bowline_machinery::effect::{EffectError, Effects, Part};
-use bowline_machinery::{Keyed, Object, Ports, Queue};
+use bowline_machinery::effect::{EffectError, Part};
 use bowline_proto::csi::v1::node_service_capability::{self, rpc};
 use bowline_proto::csi::v1::{NodeGetCapabilitiesRequest, NodeGetInfoRequest};
 use bowline_proto::pluginregistration::registration_client::RegistrationClient;
 use bowline_proto::pluginregistration::{InfoRequest, RegistrationStatus};
 use serde_json::json;
 
-use super::decide::decide;
-use super::drivers::{Capabilities, Drivers, Registered};
-use super::memory::Memory;
+use super::drivers::{Capabilities, Registered};
+use super::model::{Action, Facts, Info, Key, LINGER, Observed, Plugin, Progress};
+use super::role::Manager;
 use super::version;
-use super::world::{Action, Facts, Info, Key, LINGER, Observed, Plugin, Progress, Step, Why};
 
 const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The plugin manager's hands.
-pub struct Manager {
-    pub ports: Ports,
-    pub effects: Effects,
-    pub node_name: String,
-    pub memory: Memory,
-    pub drivers: Drivers,
-    pub queue: Queue<Key>,
-}
-
-#[async_trait]
-impl Keyed for Manager {
-    type Key = Key;
-    type Observed = Observed;
-    type Action = Action;
-    type Why = Why;
-
-    fn name(&self) -> &'static str {
-        "pluginmanager"
-    }
-
-    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
-        self.seen(key)
-    }
-
-    fn decide(&self, seen: &Observed) -> Step {
-        decide(seen)
-    }
-
-    fn waiting(&self, key: &Key, seen: &Observed, why: &Why) {
-        if let (Why::Lingering(until), Observed::Departed(seen)) = (why, seen) {
-            let delay = Duration::try_from(until.duration_since(seen.now)).unwrap_or_default();
-            self.queue.add_after(key.clone(), delay);
-        }
-    }
-
-    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+impl Manager {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match (action, seen) {
             (Action::DescribeNode { annotation, labels }, _) => {
                 let Some(node) = self.node() else { return Ok(()) };
@@ -87,9 +50,7 @@ impl Keyed for Manager {
             }
         }
     }
-}
 
-impl Manager {
     async fn act_on_socket(
         &self,
         action: Action,
@@ -202,7 +163,7 @@ impl Manager {
         match self.notify(path, true, "").await {
             Ok(()) => {
                 tracing::info!(driver = info.name, "registered");
-                self.memory.advance(path, Progress::Registered);
+                self.memory.advance(path, Progress::Registered(facts));
                 Ok(())
             }
             Err(error) => {
@@ -227,8 +188,7 @@ impl Manager {
         let driver = plugin.info.name;
         if self.memory.rival_versions(&driver, path).is_none() {
             self.drivers.remove(&driver);
-            let now = self.ports.host.clock.now();
-            self.memory.depart(&driver, now.checked_add(linger).unwrap_or(now));
+            self.memory.depart(&driver, self.ports.host.uptime.uptime() + linger);
             self.queue.add(Key::Departed(driver));
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bowline_api::{CSINode, Meta, Node, keys};
 use k8s_openapi::api::storage::v1::{CSINodeDriver, VolumeNodeResources};
 
+use super::model::{Action, DepartedSeen, Facts, Info, Observed, Plugin, Progress, SocketSeen, Step, Why};
 use super::version::{self, Version};
-use super::world::{Action, DepartedSeen, Facts, Info, Observed, Plugin, Progress, SocketSeen, Step, Why};
 
 /// The only type of plugin that has a handler here.
 const CSI_PLUGIN_TYPE: &str = "CSIPlugin";
@@ -31,7 +31,10 @@ fn socket(seen: &SocketSeen) -> Step {
 
 fn register(plugin: &Plugin, seen: &SocketSeen) -> Step {
     match &plugin.progress {
-        Progress::Registered => Step::Done,
+        Progress::Registered(facts) => match (&seen.node, &seen.csi_node) {
+            (Some(node), Some(csi_node)) => keep(&plugin.info.name, facts, node, csi_node),
+            _ => Step::Wait(Why::NodeNotInitialised),
+        },
         Progress::Rejected(text) => Step::Do(Action::Refuse(text.clone())),
         Progress::Introduced => match validate(&plugin.info, seen.rival.as_ref()) {
             Ok(()) => Step::Do(Action::AskDriver),
@@ -89,17 +92,25 @@ fn announce(driver: &str, facts: &Facts, node: &Node, csi_node: &CSINode) -> Ste
             "detected topology value collision: driver reported \"{key}\":\"{value}\" but existing label is \"{key}\":\"{existing}\""
         ));
     }
+    write(driver, facts, node, csi_node).map_or_else(|| Step::Do(Action::Confirm(facts.clone())), Step::Do)
+}
+
+/// Node or CSINode may be deleted and come back empty: the driver is written into them again. A label that a person set
+/// to another value stays as it is.
+fn keep(driver: &str, facts: &Facts, node: &Node, csi_node: &CSINode) -> Step {
+    write(driver, facts, node, csi_node).map_or(Step::Done, Step::Do)
+}
+
+/// What the API does not say of the driver yet.
+fn write(driver: &str, facts: &Facts, node: &Node, csi_node: &CSINode) -> Option<Action> {
     let mut ids = node_ids(node);
     let described = ids.insert(driver.into(), facts.node_id.clone()).as_ref() == Some(&facts.node_id);
-    let labelled = facts.topology.keys().all(|key| node.label(key).is_some());
-    if !described || !labelled {
-        let labels = facts.topology.clone();
-        return Step::Do(Action::DescribeNode { annotation: encode(&ids), labels });
+    let missing = facts.topology.iter().filter(|(key, _)| node.label(key).is_none());
+    let labels: BTreeMap<String, String> = missing.map(|(key, value)| (key.clone(), value.clone())).collect();
+    if !described || !labels.is_empty() {
+        return Some(Action::DescribeNode { annotation: encode(&ids), labels });
     }
-    match entry(driver, facts, csi_node) {
-        Some(changed) => Step::Do(Action::WriteCsiNode(Box::new(changed))),
-        None => Step::Do(Action::Confirm(facts.clone())),
-    }
+    entry(driver, facts, csi_node).map(|changed| Action::WriteCsiNode(Box::new(changed)))
 }
 
 /// The CSINode with the driver's entry as it should be; `None` when it is so already.
@@ -134,12 +145,12 @@ fn entry(driver: &str, facts: &Facts, csi_node: &CSINode) -> Option<CSINode> {
 
 /// Topology labels stay: pods and volumes may have been placed by them.
 fn departed(seen: &DepartedSeen) -> Step {
-    let Some(due) = seen.due else { return Step::Done };
+    let Some(linger) = seen.linger else { return Step::Done };
     if seen.back {
         return Step::Do(Action::Forget);
     }
-    if seen.now < due {
-        return Step::Wait(Why::Lingering(due));
+    if !linger.is_zero() {
+        return Step::Wait(Why::Lingering(linger));
     }
     let driver = &seen.driver;
     if let Some(csi_node) = &seen.csi_node

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_host::net::DirEvent;
-use jiff::Timestamp;
 
-use super::world::{Plugin, Progress};
+use super::model::{Plugin, Progress};
 
 /// Shared by the watcher and the workers.
 #[derive(Clone, Default)]
@@ -21,8 +21,8 @@ struct State {
     /// Which creation of a socket stands at a path.
     sockets: BTreeMap<PathBuf, u64>,
     plugins: BTreeMap<PathBuf, Plugin>,
-    /// Drivers that left, and when their traces in the API may go.
-    departed: BTreeMap<String, Timestamp>,
+    /// Drivers that left, and the uptime at which their traces in the API may go.
+    departed: BTreeMap<String, Duration>,
 }
 
 impl Memory {
@@ -79,23 +79,21 @@ impl Memory {
     pub fn rival_versions(&self, driver: &str, path: &Path) -> Option<Vec<String>> {
         let state = self.state();
         let rival = state.plugins.iter().find(|(at, plugin)| {
-            plugin.info.name == driver && *at != path && plugin.progress == Progress::Registered
+            plugin.info.name == driver && *at != path && matches!(plugin.progress, Progress::Registered(_))
         });
         rival.map(|(_, plugin)| plugin.info.versions.clone())
     }
 
-    /// Sockets whose plugin is not registered yet.
-    pub fn unfinished(&self) -> Vec<PathBuf> {
-        let state = self.state();
-        let open = state.plugins.iter().filter(|(_, plugin)| plugin.progress != Progress::Registered);
-        open.map(|(path, _)| path.clone()).collect()
+    /// Sockets whose plugin is known.
+    pub fn known(&self) -> Vec<PathBuf> {
+        self.state().plugins.keys().cloned().collect()
     }
 
-    pub fn depart(&self, driver: &str, due: Timestamp) {
+    pub fn depart(&self, driver: &str, due: Duration) {
         self.state().departed.insert(driver.to_owned(), due);
     }
 
-    pub fn due(&self, driver: &str) -> Option<Timestamp> {
+    pub fn due(&self, driver: &str) -> Option<Duration> {
         self.state().departed.get(driver).copied()
     }
 

@@ -16,13 +16,13 @@ mod act;
 mod decide;
 mod drivers;
 mod memory;
+mod model;
 mod observe;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
 mod version;
-mod world;
 
 pub use drivers::{Capabilities, Drivers, Registered};
-pub use run::run;
-pub use world::LINGER;
+pub use model::LINGER;
+pub use role::{Manager, Settings};

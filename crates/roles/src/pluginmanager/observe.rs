@@ -3,18 +3,17 @@
 use std::path::Path;
 
 use bowline_api::{CSINode, Node};
-use bowline_machinery::EffectError;
 
-use super::act::Manager;
+use super::model::{DepartedSeen, Key, Observed, SocketSeen};
+use super::role::Manager;
 use super::version;
-use super::world::{DepartedSeen, Key, Observed, SocketSeen};
 
 impl Manager {
-    pub(super) fn seen(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
-        Ok(Some(match key {
+    pub(super) fn see(&self, key: &Key) -> Observed {
+        match key {
             Key::Socket(path) => Observed::Socket(self.socket(path)),
             Key::Departed(driver) => Observed::Departed(self.departed(driver)),
-        }))
+        }
     }
 
     fn socket(&self, path: &Path) -> SocketSeen {
@@ -33,8 +32,7 @@ impl Manager {
     fn departed(&self, driver: &str) -> DepartedSeen {
         DepartedSeen {
             driver: driver.to_owned(),
-            now: self.ports.host.clock.now(),
-            due: self.memory.due(driver),
+            linger: self.memory.due(driver).map(|due| due.saturating_sub(self.ports.host.uptime.uptime())),
             back: self.memory.offered(driver, None),
             node: self.node(),
             csi_node: self.csi_node(),
@@ -42,10 +40,10 @@ impl Manager {
     }
 
     pub(super) fn node(&self) -> Option<Node> {
-        self.ports.informers.of::<Node>().named(&self.node_name).map(|n| (*n).clone())
+        self.nodes.named(&self.node_name).map(|n| (*n).clone())
     }
 
     pub(super) fn csi_node(&self) -> Option<CSINode> {
-        self.ports.informers.of::<CSINode>().named(&self.node_name).map(|n| (*n).clone())
+        self.csi_nodes.named(&self.node_name).map(|n| (*n).clone())
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bowline_api::{CSINode, Node};
 use bowline_host::net::DirEvent;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::decide::decide;
 use super::memory::Memory;
+use super::model::{Action, DepartedSeen, Facts, Info, Observed, Plugin, Progress, SocketSeen, Step, Why};
 use super::version::{Version, highest};
-use super::world::{Action, DepartedSeen, Facts, Info, Observed, Plugin, Progress, SocketSeen, Step, Why};
 
 fn facts() -> Facts {
     let topology = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
@@ -61,8 +61,12 @@ fn step(seen: SocketSeen) -> Step {
 #[test]
 fn a_socket_is_registered_step_by_step() {
     let answered = || plugin(Progress::Answered(facts()));
-    let described =
-        || SocketSeen { node: Some(node(json!({"zone": "a"}), "{\"d\":\"id\"}")), ..seen(Some(answered())) };
+    let registered = || plugin(Progress::Registered(facts()));
+    let described_as = |plugin| SocketSeen {
+        node: Some(node(json!({"zone": "a"}), "{\"d\":\"id\"}")),
+        ..seen(Some(plugin))
+    };
+    let described = || described_as(answered());
     let entry = json!([{"name": "d", "nodeID": "id", "topologyKeys": ["zone"], "allocatable": {"count": 5}}]);
     let table = [
         ("new", seen(None), Step::Do(Action::GetInfo)),
@@ -91,15 +95,40 @@ fn a_socket_is_registered_step_by_step() {
             },
             write(csi_node(json!([]))),
         ),
-        ("registered", seen(Some(plugin(Progress::Registered))), Step::Done),
+        (
+            "registered",
+            SocketSeen { csi_node: Some(csi_node(entry.clone())), ..described_as(registered()) },
+            Step::Done,
+        ),
+        // B3: node and CSINode were deleted and came back empty.
+        (
+            "registered, node empty again",
+            seen(Some(registered())),
+            Step::Do(Action::DescribeNode { annotation: "{\"d\":\"id\"}".into(), labels: facts().topology }),
+        ),
+        ("registered, CSINode empty again", described_as(registered()), write(csi_node(entry.clone()))),
+        (
+            "registered, a person changed the label",
+            SocketSeen {
+                node: Some(node(json!({"zone": "b"}), "{\"d\":\"id\"}")),
+                csi_node: Some(csi_node(entry.clone())),
+                ..seen(Some(registered()))
+            },
+            Step::Done,
+        ),
+        (
+            "registered, no node",
+            SocketSeen { node: None, ..seen(Some(registered())) },
+            Step::Wait(Why::NodeNotInitialised),
+        ),
         (
             "socket made again",
-            SocketSeen { generation: Some(2), ..seen(Some(plugin(Progress::Registered))) },
+            SocketSeen { generation: Some(2), ..seen(Some(plugin(Progress::Registered(facts())))) },
             Step::Do(Action::Withdraw),
         ),
         (
             "socket gone",
-            SocketSeen { generation: None, ..seen(Some(plugin(Progress::Registered))) },
+            SocketSeen { generation: None, ..seen(Some(plugin(Progress::Registered(facts())))) },
             Step::Do(Action::Withdraw),
         ),
         ("nothing", SocketSeen { generation: None, ..seen(None) }, Step::Done),
@@ -147,26 +176,25 @@ fn refusals_in_upstreams_words() {
 
 #[test]
 fn traces_of_a_departed_driver_go_when_it_stays_away() {
-    let at = |second| Timestamp::from_second(second).unwrap();
-    let seen = |now, back| DepartedSeen {
+    let second = Duration::from_secs(1);
+    let seen = |linger: Duration, back| DepartedSeen {
         driver: "d".into(),
-        now: at(now),
-        due: Some(at(10)),
+        linger: Some(linger),
         back,
         node: Some(node(json!({"zone": "a"}), "{\"d\":\"id\",\"other\":\"x\"}")),
         csi_node: Some(csi_node(json!([{"name": "d", "nodeID": "id"}, {"name": "other", "nodeID": "x"}]))),
     };
     let decided = |seen: DepartedSeen| decide(&Observed::Departed(seen));
-    assert_eq!(decided(seen(9, false)), Step::Wait(Why::Lingering(at(10))));
-    assert_eq!(decided(seen(9, true)), Step::Do(Action::Forget));
+    assert_eq!(decided(seen(second, false)), Step::Wait(Why::Lingering(second)));
+    assert_eq!(decided(seen(second, true)), Step::Do(Action::Forget));
     let rest = csi_node(json!([{"name": "other", "nodeID": "x"}]));
-    assert_eq!(decided(seen(10, false)), write(rest.clone()));
+    assert_eq!(decided(seen(Duration::ZERO, false)), write(rest.clone()));
     let annotation = "{\"other\":\"x\"}".to_owned();
-    let next = DepartedSeen { csi_node: Some(rest.clone()), ..seen(10, false) };
+    let next = DepartedSeen { csi_node: Some(rest.clone()), ..seen(Duration::ZERO, false) };
     assert_eq!(decided(next), Step::Do(Action::DescribeNode { annotation, labels: BTreeMap::new() }));
     let clean = Some(node(json!({}), "{\"other\":\"x\"}"));
     assert_eq!(
-        decided(DepartedSeen { csi_node: Some(rest), node: clean, ..seen(10, false) }),
+        decided(DepartedSeen { csi_node: Some(rest), node: clean, ..seen(Duration::ZERO, false) }),
         Step::Do(Action::Forget)
     );
 }

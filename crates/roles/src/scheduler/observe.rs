@@ -1,24 +1,26 @@
 //! Caches → everything that bears on one pod. Only what its claims and drivers touch is read, apart from the nodes.
 
+mod assumed;
 mod room;
 mod tried;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::model::{ClaimSeen, NodeSeen, Observed};
-use super::role::Scheduler;
-use crate::indexes;
 use bowline_api::{
     CSIStorageCapacity, Meta, Node, ObjectKey, PersistentVolume, Pod, StorageClass, keys, pod, volume,
 };
+
+use super::model::{ClaimSeen, NodeSeen, Observed};
+use super::role::Scheduler;
+use crate::indexes;
+pub(super) use assumed::Assumed;
 pub(super) use tried::Tried;
 
 /// Pods that are ours and have no node, under one value.
 pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
 /// Those among them that found no place, under one value.
 pub(super) const UNSCHEDULABLE: &str = "unschedulable-pods";
-const CLAIMS_BY_SELECTED_NODE: &str = "unbound-claims-by-selected-node";
 const CAPACITIES_BY_CLASS: &str = "capacities-by-class";
 /// The one value of an index that is a set.
 pub(super) const ALL: &str = "";
@@ -43,19 +45,11 @@ impl Scheduler {
         indexes::attachments(&self.attachments);
         self.pods.index(UNSCHEDULED, |p| in_set(unscheduled(p)));
         self.pods.index(UNSCHEDULABLE, |p| in_set(unscheduled(p) && pod::unschedulable(p)));
-        self.claims.index(CLAIMS_BY_SELECTED_NODE, |claim| {
-            let unbound = !volume::bound(claim);
-            let node = claim.annotation(keys::SELECTED_NODE).filter(|_| unbound);
-            node.map(String::from).into_iter().collect()
-        });
         self.capacities.index(CAPACITIES_BY_CLASS, |c| vec![c.storage_class_name.clone()]);
     }
 
     pub(super) fn see(&self, key: &ObjectKey) -> Option<Observed> {
-        let Some(pod) = self.pods.get(key).filter(|pod| unscheduled(pod)) else {
-            self.tried.forget(key);
-            return None;
-        };
+        let pod = self.pods.get(key).filter(|pod| unscheduled(pod))?;
         let claims = pod::claims(&pod).map(|(volume, name)| self.claim(&pod, volume, name)).collect();
         let brings = self.volumes_of(&pod);
         let nodes = self.nodes.list().into_iter().map(|node| self.node(node, &pod, &brings)).collect();
@@ -104,11 +98,17 @@ impl Scheduler {
         users.iter().find(counts).map(|user| user.name().to_owned())
     }
 
-    /// Pods on the node, and claims whose pods will follow: without those, a burst would all go to one node.
+    /// The node that a pod without one has chosen for its claims.
+    pub(super) fn chosen(&self, pod: &Pod) -> Option<String> {
+        let claims =
+            pod::claims(pod).filter_map(|(_, name)| self.claims.get(&ObjectKey::new(pod.namespace(), name)));
+        claims.filter_map(|claim| claim.annotation(keys::SELECTED_NODE).map(String::from)).next()
+    }
+
+    /// Pods on the node, and those that will follow.
     fn node(&self, node: Arc<Node>, pod: &Pod, brings: &BTreeMap<String, BTreeSet<String>>) -> NodeSeen {
         let name = node.name();
-        let load = self.pods.indexed_len(indexes::LIVE_PODS_BY_NODE, name)
-            + self.claims.indexed_len(CLAIMS_BY_SELECTED_NODE, name);
+        let load = self.pods.indexed_len(indexes::LIVE_PODS_BY_NODE, name) + self.assumed.on(name);
         let given_back = self.tried.times(&pod.key(), name);
         NodeSeen { given_back, load, rooms: self.rooms(name, pod, brings), node }
     }

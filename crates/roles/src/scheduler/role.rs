@@ -15,7 +15,7 @@ use bowline_machinery::{
 
 use super::decide;
 use super::model::{Action, Observed, Why};
-use super::observe::{ALL, Tried, UNSCHEDULABLE, UNSCHEDULED, unscheduled};
+use super::observe::{ALL, Assumed, Tried, UNSCHEDULABLE, UNSCHEDULED, unscheduled};
 use crate::indexes;
 
 /// Upstream waits as long before it chooses again for a claim whose provisioner gave the node back.
@@ -32,6 +32,7 @@ pub struct Scheduler {
     pub(super) capacities: Cache<CSIStorageCapacity>,
     pub(super) attachments: Cache<VolumeAttachment>,
     pub(super) tried: Tried,
+    pub(super) assumed: Assumed,
     pub(super) effects: Effects,
     pub(super) recorder: Recorder,
     pub(super) host: Host,
@@ -61,6 +62,7 @@ impl Role for Scheduler {
             capacities: informers.of(),
             attachments: informers.of(),
             tried: Tried::default(),
+            assumed: Assumed::default(),
             effects: context.effects,
             recorder: context.recorder,
             host: context.ports.host,
@@ -101,6 +103,11 @@ impl Role for Scheduler {
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         self.perform(action, &seen).await
     }
+    fn settled(&self, key: &ObjectKey) {
+        if self.pods.get(key).is_none_or(|pod| !unscheduled(&pod)) {
+            self.tried.forget(key);
+        }
+    }
     async fn failed(&self, key: &ObjectKey, error: &EffectError) {
         if let Some(pod) = self.pods.get(key) {
             self.recorder.warning(&*pod, "FailedScheduling", error.to_string());
@@ -114,8 +121,12 @@ impl Role for Scheduler {
 
 impl Scheduler {
     fn pod_changed(&self, change: &Change<Pod>, queue: &Queue<ObjectKey>) {
-        if let Some(new) = change.new.as_ref().filter(|new| unscheduled(new)) {
+        let new = change.new.as_ref().filter(|new| unscheduled(new));
+        if let Some(new) = new {
             queue.add(new.key());
+        }
+        if let Some(pod) = change.latest() {
+            self.assumed.set(&pod.key(), new.and_then(|new| self.chosen(new)).as_deref());
         }
         let ran = |pod: &Arc<Pod>| !pod::node_name(pod).is_empty() && !pod::terminated(pod);
         let left = change.old.as_ref().is_some_and(ran) && !change.new.as_ref().is_some_and(ran);
@@ -128,6 +139,8 @@ impl Scheduler {
         let Some(claim) = change.latest() else { return };
         let given_back = given_back(change);
         for pod in self.waiting_for(&claim.key()) {
+            let waiting = self.pods.get(&pod);
+            self.assumed.set(&pod, waiting.and_then(|waiting| self.chosen(&waiting)).as_deref());
             if let Some(node) = given_back {
                 self.tried.given_back(&pod, node);
                 self.tell_given_back(&pod, claim);

@@ -73,7 +73,7 @@ impl Provisioner {
         let exhausted = error.code == Code::ResourceExhausted as i32 && reschedule;
         let invalid = error.code == Code::InvalidArgument as i32;
         let class = seen.class.as_ref().map(|class| class.uid().to_owned()).unwrap_or_default();
-        let until = self.ports.host.clock.now() + SLOW;
+        let until = self.ports.host.uptime.uptime() + SLOW;
         self.memory.change(seen.object.uid(), |record| {
             record.settle();
             record.exhausted = exhausted.then(|| error.message.clone());

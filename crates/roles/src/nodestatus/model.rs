@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use bowline_api::{CSINode, Lease, Namespace, Node};
+use bowline_api::{CSINode, Lease, Node};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
 use serde_json::Value;
 
 use super::machine::Machine;
@@ -18,8 +17,31 @@ pub const LEASE_SECONDS: i32 = 40;
 /// How often an unchanged status is written (`nodeStatusReportFrequency`).
 pub const HEARTBEAT: Duration = Duration::from_secs(300);
 
+/// The lease has a key of its own: nothing that is wrong with the node's status keeps it from being renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Node,
+    Lease,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "node",
+            Self::Lease => "lease",
+        })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observed {
+pub enum Observed {
+    Node(Box<NodeSeen>),
+    Lease(LeaseSeen),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSeen {
+    /// For timestamps; how long ago something was done is counted by another clock.
     pub now: Timestamp,
     pub node_name: String,
     pub machine: Machine,
@@ -27,10 +49,21 @@ pub struct Observed {
     pub stopping: bool,
     pub node: Option<Node>,
     pub csi_node: Option<CSINode>,
-    pub lease_namespace: bool,
-    pub lease: Option<Lease>,
+    /// How long ago this process wrote the status; `None` when it has not yet.
+    pub status_age: Option<Duration>,
     /// `volumesInUse` as wanted and as accepted; `None` while the mounts of an earlier process are not known.
     pub in_use: Option<(BTreeSet<String>, BTreeSet<String>)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaseSeen {
+    pub now: Timestamp,
+    /// The owner; it has to be there first.
+    pub node: Option<Node>,
+    /// As last written or read.
+    pub lease: Option<Lease>,
+    /// How long ago this process renewed it; `None` when it has not yet.
+    pub age: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,19 +78,21 @@ pub enum Action {
     /// The API has the list already.
     AcceptInUse(BTreeSet<String>),
     PatchStatus(Value),
-    SetTaints(Vec<Taint>),
-    CreateNamespace(Namespace),
     CreateLease(Lease),
     RenewLease(Lease),
 }
 
-/// Nothing here waits for anybody.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {}
+pub enum Why {
+    /// A lease belongs to its node.
+    Unregistered,
+}
 
 impl fmt::Display for Why {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unregistered => f.write_str("the node is not registered yet"),
+        }
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Node};
-use jiff::Timestamp;
 
 use super::drivers::Capabilities;
 use super::version::Version;
@@ -53,9 +52,8 @@ pub struct SocketSeen {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepartedSeen {
     pub driver: String,
-    pub now: Timestamp,
-    /// When its traces may go; `None` when it has not departed.
-    pub due: Option<Timestamp>,
+    /// How long its traces may still stay; `None` when it has not departed.
+    pub linger: Option<Duration>,
     /// The driver is in the table again, or on its way there.
     pub back: bool,
     pub node: Option<Node>,
@@ -89,7 +87,7 @@ pub enum Progress {
     /// It will not do; it is to be told.
     Rejected(String),
     /// It is in the table and was told so.
-    Registered,
+    Registered(Facts),
 }
 
 /// The answers to `NodeGetInfo` and `NodeGetCapabilities`.
@@ -126,15 +124,19 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     NodeNotInitialised,
-    Lingering(Timestamp),
+    Lingering(Duration),
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodeNotInitialised => f.write_str("Node and CSINode are not yet initialized"),
-            Self::Lingering(until) => {
-                write!(f, "the driver may come back at once; its entry stays until {until}")
+            Self::Lingering(left) => {
+                write!(
+                    f,
+                    "the driver may come back at once; its entry stays for another {} ms",
+                    left.as_millis()
+                )
             }
         }
     }

@@ -1,0 +1,141 @@
+//! The role: watches of the node's own objects, and the two safety timers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::{CSINode, Meta, Node};
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::role::reconcile;
+use bowline_machinery::{Cache, Context, EffectError, Effects, Ports, Queue, Role, RunError, Step, Watches};
+
+use super::decide::decide;
+use super::in_use::InUse;
+use super::machine::Machine;
+use super::memory::Memory;
+use super::model::{Action, HEARTBEAT, Key, LEASE_RENEWAL, Observed, Why};
+
+/// Turns the node to not ready before it stops; clones share it.
+#[derive(Clone, Default)]
+pub struct Switch {
+    off: Arc<AtomicBool>,
+    wake: Arc<Mutex<Option<Queue<Key>>>>,
+}
+
+impl Switch {
+    /// The node is reported as not ready from now on.
+    pub fn turn_off(&self) {
+        self.off.store(true, Ordering::SeqCst);
+        let wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = wake.as_ref() {
+            queue.add(Key::Node);
+        }
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.off.load(Ordering::SeqCst)
+    }
+
+    fn wakes(&self, queue: Queue<Key>) {
+        *self.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue);
+    }
+}
+
+/// What the node status shares with the other parts of the kubelet.
+pub struct Settings {
+    pub node_name: String,
+    pub kubelet_port: Option<u16>,
+    pub in_use: InUse,
+    pub switch: Switch,
+}
+
+/// Registers the node and keeps its status until stopped; then reports it as not ready.
+pub struct Status {
+    pub(super) ports: Ports,
+    pub(super) effects: Effects,
+    pub(super) node_name: String,
+    pub(super) machine: Machine,
+    pub(super) nodes: Cache<Node>,
+    pub(super) csi_nodes: Cache<CSINode>,
+    pub(super) in_use: InUse,
+    pub(super) switch: Switch,
+    pub(super) memory: Memory,
+    queue: Queue<Key>,
+}
+
+#[async_trait]
+impl Role for Status {
+    const NAME: &'static str = "kubelet";
+    /// The node and its lease.
+    const WORKERS: usize = 2;
+    type Settings = Settings;
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    async fn start(context: Context<Key>, settings: Settings) -> Result<Self, RunError> {
+        let Context { ports, effects, queue, .. } = context;
+        let Settings { node_name, kubelet_port, in_use, switch } = settings;
+        let wake = queue.clone();
+        in_use.on_wanted(move || wake.add(Key::Node));
+        switch.wakes(queue.clone());
+        Ok(Self {
+            machine: Machine::read(&ports.host, kubelet_port).await,
+            nodes: ports.informers.of(),
+            csi_nodes: ports.informers.of(),
+            memory: Memory::default(),
+            ports,
+            effects,
+            node_name,
+            in_use,
+            switch,
+            queue,
+        })
+    }
+    fn watch(&self, watches: &mut Watches<Self>) {
+        watches.on(&self.nodes, |role, change, queue| {
+            if change.latest().is_some_and(|node| node.name() == role.node_name) {
+                queue.add(Key::Node);
+                // The lease waits for its node.
+                if change.old.is_none() {
+                    queue.add(Key::Lease);
+                }
+            }
+        });
+        watches.on(&self.csi_nodes, |role, change, queue| {
+            if change.latest().is_some_and(|node| node.name() == role.node_name) {
+                queue.add(Key::Node);
+            }
+        });
+    }
+    async fn begin(&self) -> Result<(), RunError> {
+        [Key::Node, Key::Lease].into_iter().for_each(|key| self.queue.add(key));
+        Ok(())
+    }
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        self.see(key).await.map(Some)
+    }
+    fn decide(seen: &Observed) -> Step<Action, Why> {
+        decide(seen)
+    }
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        self.perform(action, seen).await
+    }
+    fn look_again(&self, key: &Key) -> Option<Duration> {
+        Some(match key {
+            Key::Node => HEARTBEAT,
+            Key::Lease => LEASE_RENEWAL,
+        })
+    }
+    /// Upstream's for the lease: the node must be heard of again soon after the API server is back.
+    fn backoff(&self) -> Backoff {
+        Backoff { start: Duration::from_millis(200), max: Duration::from_secs(7) }
+    }
+    /// One try: what stops us may have stopped the API server, too.
+    async fn finish(&self) {
+        self.switch.turn_off();
+        reconcile(self, &Key::Node).await;
+    }
+}

@@ -1,0 +1,96 @@
+//! The role: a directory and two watches.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bowline_api::{CSINode, Meta, Node};
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::{Cache, Context, EffectError, Effects, Ports, Queue, Role, RunError, Step, Watches};
+
+use super::decide::decide;
+use super::drivers::Drivers;
+use super::memory::Memory;
+use super::model::{Action, Key, Observed, Why};
+
+/// What the plugin manager shares with the other parts of the kubelet.
+pub struct Settings {
+    pub node_name: String,
+    /// `<kubelet-dir>/plugins_registry`
+    pub registry: PathBuf,
+    /// Filled for the volume manager.
+    pub drivers: Drivers,
+}
+
+pub struct Manager {
+    pub(super) ports: Ports,
+    pub(super) effects: Effects,
+    pub(super) node_name: String,
+    pub(super) nodes: Cache<Node>,
+    pub(super) csi_nodes: Cache<CSINode>,
+    pub(super) memory: Memory,
+    pub(super) drivers: Drivers,
+    pub(super) queue: Queue<Key>,
+    registry: PathBuf,
+}
+
+#[async_trait]
+impl Role for Manager {
+    const NAME: &'static str = "kubelet";
+    /// Registrations at the same time.
+    const WORKERS: usize = 8;
+    type Settings = Settings;
+    type Key = Key;
+    type Observed = Observed;
+    type Action = Action;
+    type Why = Why;
+
+    async fn start(context: Context<Key>, settings: Settings) -> Result<Self, RunError> {
+        let Context { ports, effects, queue, .. } = context;
+        let Settings { node_name, registry, drivers } = settings;
+        let (nodes, csi_nodes) = (ports.informers.of(), ports.informers.of());
+        let memory = Memory::default();
+        Ok(Self { ports, effects, node_name, nodes, csi_nodes, memory, drivers, queue, registry })
+    }
+    /// A plugin may be there before Node and CSINode are, and both may be deleted and come back without it.
+    fn watch(&self, watches: &mut Watches<Self>) {
+        watches.on(&self.nodes, |role, change, _| role.wake(change.new.as_deref()));
+        watches.on(&self.csi_nodes, |role, change, _| role.wake(change.new.as_deref()));
+    }
+    /// Follows the directory.
+    async fn alongside(&self) -> Result<(), RunError> {
+        let path = self.registry.display().to_string();
+        let watch = self.ports.host.net.watch_dir(&self.registry).await;
+        let mut events =
+            watch.map_err(|source| RunError::Io { what: "watch", path: path.clone(), source })?;
+        while let Some(event) = events.recv().await {
+            tracing::debug!(?event, "plugin socket");
+            self.queue.add(Key::Socket(self.memory.take(&event)));
+        }
+        Err(RunError::Refused(format!("the watch of `{path}` ended")))
+    }
+    async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(Some(self.see(key)))
+    }
+    fn decide(seen: &Observed) -> Step<Action, Why> {
+        decide(seen)
+    }
+    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+        self.perform(action, seen).await
+    }
+    fn look_again(&self, key: &Key) -> Option<Duration> {
+        let Key::Departed(driver) = key else { return None };
+        self.memory.due(driver).map(|due| due.saturating_sub(self.ports.host.uptime.uptime()))
+    }
+    fn backoff(&self) -> Backoff {
+        Backoff::VOLUME
+    }
+}
+
+impl Manager {
+    fn wake<K: Meta>(&self, object: Option<&K>) {
+        if object.is_some_and(|o| o.name() == self.node_name) {
+            self.memory.known().into_iter().for_each(|path| self.queue.add(Key::Socket(path)));
+        }
+    }
+}
