@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use bowline_host::real::RealConfig;
+use bowline_machinery::client::{self, Line, Source};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
@@ -107,9 +109,9 @@ impl Cluster {
     }
 
     pub async fn client(&self) -> kube::Client {
-        bowline_machinery::client::connect(Some(&self.kubeconfig()))
-            .await
-            .expect("client from the kubeconfig")
+        let host = bowline_host::real::host(RealConfig::new(self.data_dir())).expect("this machine");
+        let source = Source::File(self.kubeconfig());
+        client::connect(&source, Line::default(), host.disk).await.expect("client from the kubeconfig")
     }
 
     pub async fn kill(&mut self) {

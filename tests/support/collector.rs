@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use bowline_host::real::{RealConfig, host};
-use bowline_machinery::{Journal, Ports, client};
+use bowline_machinery::client::{Line, Source};
+use bowline_machinery::{Journal, Ports, client, role};
 use bowline_roles::garbagecollector;
 use tokio_util::sync::CancellationToken;
 
@@ -22,11 +23,15 @@ impl Collector {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let client = client::connect(Some(&kubeconfig)).await.expect("client from the kubeconfig");
                 let dir = kubeconfig.parent().expect("a directory");
                 let host = host(RealConfig::new(dir)).expect("this machine");
+                let source = Source::File(kubeconfig.clone());
+                let client = client::connect(&source, Line::default(), host.disk.clone()).await;
+                let client = client.expect("client from the kubeconfig");
                 let ports = Ports::new(client, host, Journal::default(), until);
-                garbagecollector::run(ports).await.expect("the garbage collector runs");
+                role::run::<garbagecollector::Collector>(ports, ())
+                    .await
+                    .expect("the garbage collector runs");
             });
         });
         Self { stop, thread: Some(thread) }

@@ -7,6 +7,7 @@ use bowline::apiserver::{Place, Serving, open, server};
 use bowline_apiserver::auth::Settings;
 use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::real::{RealConfig, host};
+use bowline_machinery::client::{self, Line, Source};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,9 +38,9 @@ impl ControlPlane {
     }
 
     pub async fn client(&self) -> kube::Client {
-        bowline_machinery::client::connect(Some(&self.kubeconfig()))
-            .await
-            .expect("client from the kubeconfig")
+        let host = host(RealConfig::new(self.dir.path())).expect("this machine");
+        let source = Source::File(self.kubeconfig());
+        client::connect(&source, Line::default(), host.disk).await.expect("client from the kubeconfig")
     }
 }
 

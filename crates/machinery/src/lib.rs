@@ -1,6 +1,6 @@
 //! The toolbox of roles: client, shared caches, work queues, effects, events, CSI connections.
 //!
-//! Reading order: `ports` (what a role is given), `reconcile` (the shell that every keyed role shares), then the tools.
+//! Reading order: `role` (the shape of a role and its runner), `ports` (what a role is given), then the tools.
 
 mod backoff;
 pub mod cache;

@@ -36,7 +36,7 @@ impl fmt::Display for Key {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observed {
     Node(Box<NodeSeen>),
-    Lease(LeaseSeen),
+    Lease(Box<LeaseSeen>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ impl Status {
     pub(super) async fn see(&self, key: &Key) -> Result<Observed, EffectError> {
         Ok(match key {
             Key::Node => Observed::Node(Box::new(self.see_node())),
-            Key::Lease => Observed::Lease(self.see_lease().await?),
+            Key::Lease => Observed::Lease(Box::new(self.see_lease().await?)),
         })
     }
 

@@ -127,7 +127,7 @@ fn a_lease_is_renewed_in_place() {
     let lease = object::lease(&node, at(9000));
     let seen = |age| {
         let (node, lease) = (Some(node.clone()), Some(lease.clone()));
-        Observed::Lease(LeaseSeen { now: at(1010), node, lease, age })
+        Observed::Lease(Box::new(LeaseSeen { now: at(1010), node, lease, age }))
     };
     for age in [None, Some(LEASE_RENEWAL)] {
         let Step::Do(Action::RenewLease(Lease { metadata, spec })) = decide(&seen(age)) else {

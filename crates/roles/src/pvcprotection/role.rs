@@ -40,8 +40,7 @@ impl Role for Protection {
         // Pods change often, claims are rarely being deleted: only those are looked at again.
         watches.on(&self.pods, |role, change, queue| {
             for side in change.sides() {
-                let claims =
-                    pod::claims(side).into_iter().map(|(_, name)| ObjectKey::new(side.namespace(), name));
+                let claims = pod::claims(side).map(|(_, name)| ObjectKey::new(side.namespace(), name));
                 let deleting = |key: &ObjectKey| role.claims.get(key).is_some_and(|claim| claim.deleting());
                 claims.filter(deleting).for_each(|key| queue.add(key));
             }

@@ -192,8 +192,12 @@ async fn an_interrupted_compaction_does_not_look_like_a_loss() {
         let [old, new] = names.map(|name| name.map(|name| place.path().join(name)));
         std::fs::rename(place.path().join("objects"), place.path().join("new")).unwrap();
         let current = copy(dir.path());
-        old.map(|to| std::fs::rename(current.path().join("objects"), to).unwrap());
-        new.map(|to| std::fs::rename(place.path().join("new"), to).unwrap());
+        if let Some(to) = old {
+            std::fs::rename(current.path().join("objects"), to).unwrap();
+        }
+        if let Some(to) = new {
+            std::fs::rename(place.path().join("new"), to).unwrap();
+        }
         place
     };
     for names in [
