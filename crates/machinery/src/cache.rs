@@ -278,8 +278,9 @@ impl<K: Object> Cache<K> {
         let mut state = self.write();
         state.saw(version);
         state.gone.retain(|key, _| listed.contains(key));
-        state.unconfirmed.retain(|(noted, _)| *noted > version);
         drop(state);
+        // Noted while the list was taken in, and not in it.
+        self.drop_passed(version.saturating_add(1));
         self.listed();
         true
     }

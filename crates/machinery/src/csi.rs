@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bowline_host::Host;
@@ -10,6 +12,7 @@ use bowline_proto::csi::v1::identity_client::IdentityClient;
 use bowline_proto::csi::v1::node_client::NodeClient;
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
@@ -23,6 +26,22 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub struct Driver {
     channel: Channel,
     path: PathBuf,
+    connections: Arc<Connections>,
+}
+
+/// How often the connection was made.
+#[derive(Default)]
+struct Connections {
+    made: AtomicU64,
+    again: Notify,
+}
+
+impl Connections {
+    fn made(&self) {
+        if self.made.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.again.notify_waiters();
+        }
+    }
 }
 
 /// Which codes leave open whether a call took effect.
@@ -39,13 +58,32 @@ impl Driver {
     pub fn at(host: &Host, path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_owned();
         let (net, socket) = (host.net.clone(), path.clone());
+        let connections = Arc::<Connections>::default();
+        let counted = connections.clone();
         let connector = tower::service_fn(move |_: Uri| {
-            let (net, socket) = (net.clone(), socket.clone());
-            async move { net.connect(&socket).await.map(TokioIo::new) }
+            let (net, socket, counted) = (net.clone(), socket.clone(), counted.clone());
+            async move {
+                let stream = net.connect(&socket).await?;
+                counted.made();
+                Ok::<_, std::io::Error>(TokioIo::new(stream))
+            }
         });
         // The authority every gRPC client uses on a UNIX socket.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
-        Self { channel, path }
+        Self { channel, path, connections }
+    }
+
+    /// Waits until the connection was lost and made again: the driver behind it may be another one, with other
+    /// capabilities.
+    pub async fn reconnected(&self) {
+        loop {
+            let mut woken = std::pin::pin!(self.connections.again.notified());
+            woken.as_mut().enable();
+            if self.connections.made.load(Ordering::SeqCst) > 1 {
+                return;
+            }
+            woken.await;
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -68,7 +68,10 @@ impl From<kube::Error> for EffectError {
         match error {
             kube::Error::Api(status) => {
                 let fate = if status.code < 500 { Fate::Refused } else { Fate::Unknown };
-                Self { fate, code: status.code.into(), message: status.message.clone() }
+                // A 404 that names no object (a proxy's page, a kind that is not served yet) says nothing about ours.
+                let named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+                let code = if status.code == 404 && !named { 0 } else { status.code.into() };
+                Self { fate, code, message: status.message.clone() }
             }
             other => Self::unknown(one_line(&other)),
         }
@@ -282,7 +285,12 @@ impl Effects {
         let point = format!("{}.{}.{}", self.component, action.replace(' ', "-"), kind);
         self.host.failpoints.hit(&format!("{point}.before"));
         let started = Instant::now();
-        let result = effect.await.map_err(Into::into);
+        // A request that waits for a connection, or is sent again, must not land when another replica leads.
+        let result = tokio::select! {
+            biased;
+            lost = lost(self.leadership.as_ref()) => Err(lost),
+            result = effect => result.map_err(Into::into),
+        };
         self.host.failpoints.hit(&format!("{point}.after"));
         self.journal.record(Entry {
             at: self.host.clock.now(),
@@ -293,6 +301,17 @@ impl Effects {
             error: result.as_ref().err().map(|e: &EffectError| e.message.clone()).unwrap_or_default(),
         });
         result
+    }
+}
+
+/// The error of an effect whose lease was lost on the way: it may have landed.
+async fn lost(leadership: Option<&Leadership>) -> EffectError {
+    match leadership {
+        Some(leadership) => {
+            leadership.lost().await;
+            EffectError { fate: Fate::Unknown, ..EffectError::without_lease(leadership.name()) }
+        }
+        None => std::future::pending().await,
     }
 }
 

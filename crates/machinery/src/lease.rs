@@ -28,6 +28,7 @@ use crate::client::line::jitter;
 use crate::client::{Client, one_line};
 use decide::{Observed, Record, Step, decide, released};
 pub use leadership::Leadership;
+use leadership::Sent;
 pub use settings::{Settings, Timing};
 
 /// client-go spreads candidates: up to this much of a retry period more between two looks.
@@ -49,7 +50,7 @@ pub enum Ended {
 /// One try at the lease.
 enum Tried {
     /// The write that was sent at this time landed.
-    Held(Instant),
+    Held(Sent),
     Wait(Duration),
     Lost,
 }
@@ -74,7 +75,7 @@ impl Drop for Lease {
 
 impl Lease {
     pub fn new(client: Client, host: Host, settings: Settings) -> (Self, Leadership) {
-        let leadership = Leadership::new(settings.name.clone(), settings.timing.lease);
+        let leadership = Leadership::new(settings.name.clone(), settings.timing.lease, host.uptime.clone());
         let api = Api::namespaced(client, &settings.namespace);
         let lease = Self {
             api,
@@ -215,7 +216,7 @@ impl Lease {
         };
         match decide(&observed, self.host.clock.now()) {
             Step::Create(record) | Step::Update(record) => {
-                let sent = Instant::now();
+                let sent = Sent::now(&*self.host.uptime);
                 self.write(&record).await?;
                 Ok(Tried::Held(sent))
             }

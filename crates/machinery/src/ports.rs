@@ -8,6 +8,8 @@ use crate::effect::{EffectError, Effects};
 use crate::events::{Recorder, Sink};
 use crate::informers::Informers;
 use crate::journal::Journal;
+use crate::lease::Leadership;
+use crate::metrics::Metrics;
 
 /// Why a role ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,8 @@ pub enum RunError {
     Io { what: &'static str, path: String, source: std::io::Error },
     #[error("{0}")]
     Refused(String),
+    #[error("lost the lease `{0}`")]
+    LeaseLost(String),
 }
 
 /// The world as a role may touch it; cheap to clone.
@@ -29,6 +33,9 @@ pub struct Ports {
     pub journal: Journal,
     /// Cancelled when the process is to end; work in flight is finished first.
     pub stop: CancellationToken,
+    pub metrics: Metrics,
+    /// The lease without which no effect may begin; `None` where there is no other replica.
+    pub leadership: Option<Leadership>,
     events: Sink,
 }
 
@@ -36,11 +43,31 @@ impl Ports {
     pub fn new(client: Client, host: Host, journal: Journal, stop: CancellationToken) -> Self {
         let informers = Informers::new(client.clone(), host.random.clone(), stop.clone());
         let events = Sink::start(client.clone(), host.clone(), stop.clone());
-        Self { client, host, informers, journal, stop, events }
+        let metrics = Metrics::new(host.clock.now());
+        Self { client, host, informers, journal, stop, metrics, leadership: None, events }
+    }
+
+    /// The same, with a stop of its own.
+    pub fn until(&self, stop: CancellationToken) -> Self {
+        Self { stop, ..self.clone() }
+    }
+
+    /// With effects only while the lease is held.
+    pub fn led_by(self, leadership: Leadership) -> Self {
+        Self { leadership: Some(leadership), ..self }
     }
 
     /// The effects of a component, under its upstream name.
     pub fn effects(&self, component: &'static str) -> Effects {
+        let effects = self.questions(component);
+        match &self.leadership {
+            Some(leadership) => effects.led_by(leadership.clone()),
+            None => effects,
+        }
+    }
+
+    /// For questions that a standby asks, too, such as a driver's name. They change nothing.
+    pub fn questions(&self, component: &'static str) -> Effects {
         Effects::new(
             component,
             self.client.clone(),

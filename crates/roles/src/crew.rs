@@ -1,9 +1,11 @@
 //! Roles that run side by side: the first that fails is remembered, and all are waited for at the end.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bowline_machinery::RunError;
+use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +27,10 @@ impl Crew {
     pub fn run(&self, role: impl Future<Output = Result<(), RunError>> + Send + 'static) {
         let failure = self.failure.clone();
         self.tasks.spawn(async move {
-            if let Err(error) = role.await {
+            let ended = AssertUnwindSafe(role).catch_unwind().await;
+            let ended = ended
+                .unwrap_or_else(|_| Err(RunError::Refused("a role panicked; the log says where".into())));
+            if let Err(error) = ended {
                 failure.send_if_modified(|first| first.is_none() && first.replace(Arc::new(error)).is_none());
             }
         });

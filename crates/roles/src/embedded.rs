@@ -1,20 +1,24 @@
 //! All roles in one process, around the drivers: what `bowline up` and the simulation run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, keys, node};
-use bowline_machinery::{Ports, RunError, role};
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::supervise::{beside, supervised};
+use bowline_machinery::{Ports, Role, RunError, Sidecar, role};
 
+use crate::controllers::CONTROLLERS;
 use crate::crew::Crew;
+use crate::external_attacher::Attacher;
+use crate::external_provisioner::Provisioner;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
-use crate::{
-    attachdetach, external_attacher, external_provisioner, garbagecollector, node_driver_registrar,
-    nodelifecycle, persistentvolume, pvcprotection, pvprotection, rootcacertpublisher, scheduler,
-    serviceaccount,
-};
+use crate::{controllers, external_attacher, external_provisioner, node_driver_registrar, scheduler};
+
+/// Longest time for one CSI call: upstream's default for most sidecars.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What the roles need to know of their surroundings.
 #[derive(Debug, Clone)]
@@ -56,17 +60,13 @@ impl Embedded {
     pub async fn start(ports: &Ports, settings: Settings) -> Result<Self, RunError> {
         clear_stale_sockets(ports, &settings).await?;
         let crew = Crew::default();
-        crew.run(role::run::<persistentvolume::Binder>(ports.clone(), crate::flags(&[])?));
-        crew.run(role::run::<attachdetach::Controller>(ports.clone(), crate::flags(&[])?));
-        crew.run(role::run::<pvprotection::Protection>(ports.clone(), ()));
-        crew.run(role::run::<pvcprotection::Protection>(ports.clone(), ()));
+        let controllers = controllers::Settings {
+            binder: crate::flags(&[])?,
+            attach_detach: crate::flags(&[])?,
+            root_ca: settings.root_ca.clone(),
+        };
+        CONTROLLERS.iter().filter_map(|c| c.start(ports, &controllers)).for_each(|running| crew.run(running));
         crew.run(role::run::<scheduler::Scheduler>(ports.clone(), ()));
-        crew.run(role::run::<garbagecollector::Collector>(ports.clone(), ()));
-        crew.run(role::run::<nodelifecycle::Lifecycle>(ports.clone(), ()));
-        if let Some(root) = settings.root_ca.clone() {
-            crew.run(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
-            crew.run(role::run::<rootcacertpublisher::Publisher>(ports.clone(), root));
-        }
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }
@@ -135,16 +135,45 @@ fn registry(settings: &Settings) -> PathBuf {
     settings.kubelet_dir.join("plugins_registry")
 }
 
-/// What upstream runs beside a driver, on its socket.
+/// What upstream runs beside a driver, on its socket. One that fails is started again: the others, and other drivers, go on.
 fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
+    let (with, socket) = (ports.clone(), driver.socket.clone());
+    let flags: external_provisioner::Flags = crate::flags(&[])?;
+    crew.run(supervised(Provisioner::NAME, ports, move || {
+        let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
+        async move {
+            let sidecar = connected(&ports, Provisioner::NAME, &socket).await?;
+            beside(&sidecar, &ports, |ports| role::run::<Provisioner>(ports, (sidecar.clone(), flags))).await
+        }
+    }));
+    if driver.attaches {
+        let (with, socket) = (ports.clone(), driver.socket.clone());
+        let flags: external_attacher::Flags = crate::flags(&[])?;
+        crew.run(supervised(Attacher::NAME, ports, move || {
+            let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
+            async move {
+                let sidecar = connected(&ports, Attacher::NAME, &socket).await?;
+                beside(&sidecar, &ports, |ports| role::run::<Attacher>(ports, (sidecar.clone(), flags))).await
+            }
+        }));
+    }
     let socket = driver.socket.to_string_lossy().into_owned();
     let registry = registry(settings).to_string_lossy().into_owned();
-    let csi = ["--csi-address", socket.as_str()];
-    let paths = ["--kubelet-registration-path", &socket, "--plugin-registration-path", &registry];
-    crew.run(role::run::<external_provisioner::Provisioner>(ports.clone(), crate::flags(&csi)?));
-    if driver.attaches {
-        crew.run(role::run::<external_attacher::Attacher>(ports.clone(), crate::flags(&csi)?));
-    }
-    crew.run(node_driver_registrar::run(ports.clone(), crate::flags(&[csi.as_slice(), &paths].concat())?));
+    let paths = ["--csi-address", &socket, "--kubelet-registration-path", &socket];
+    let paths = [paths.as_slice(), &["--plugin-registration-path", &registry]].concat();
+    let flags: node_driver_registrar::Flags = crate::flags(&paths)?;
+    let with = ports.clone();
+    crew.run(supervised(node_driver_registrar::NAME, ports, move || {
+        node_driver_registrar::run(with.clone(), flags.clone())
+    }));
     Ok(())
+}
+
+/// Waits for the driver; the process may stop meanwhile.
+async fn connected(ports: &Ports, name: &'static str, socket: &Path) -> Result<Sidecar, RunError> {
+    tokio::select! {
+        biased;
+        () = ports.stop.cancelled() => Err(RunError::Refused("stopped while waiting for the driver".into())),
+        sidecar = Sidecar::connect(ports, name, socket, TIMEOUT, Backoff::SIDECAR) => sidecar,
+    }
 }

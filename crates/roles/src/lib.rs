@@ -4,6 +4,7 @@
 //! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
 
 pub mod attachdetach;
+pub mod controllers;
 pub mod crew;
 pub mod embedded;
 pub mod external_attacher;

@@ -2,8 +2,15 @@
 //!
 //! Each reads its command line as upstream's does and is one line of [`PROGRAMS`]; the rest of `bowline` is clap's.
 
+mod csi_attacher;
+mod csi_provisioner;
 mod dispatch;
 pub mod help;
+mod kube;
+mod kube_controller_manager;
+mod kube_scheduler;
+mod process;
+mod sidecar;
 mod start;
 
 #[cfg(test)]
@@ -59,4 +66,9 @@ impl Entry {
 }
 
 /// Every program that this binary is.
-pub const PROGRAMS: &[Entry] = &[];
+pub const PROGRAMS: &[Entry] = &[
+    Entry::of::<kube_controller_manager::KubeControllerManager>(),
+    Entry::of::<kube_scheduler::KubeScheduler>(),
+    Entry::of::<csi_provisioner::CsiProvisioner>(),
+    Entry::of::<csi_attacher::CsiAttacher>(),
+];

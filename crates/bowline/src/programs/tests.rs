@@ -30,7 +30,7 @@ impl Run for Sidecar {
         &self.shared.logging
     }
     fn validate(&self) -> Result<(), String> {
-        self.shared.validate()
+        self.shared.validate(&[])
     }
     async fn run(self) -> Result<ExitCode> {
         Ok(ExitCode::SUCCESS)

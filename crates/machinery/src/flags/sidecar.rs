@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
+use super::gates::Gates;
 use super::logging::LoggingArgs;
 use super::values::{duration, label, socket};
+use crate::queue::Backoff;
 
 /// Flags of every sidecar that talks to a driver and to the API server.
 #[derive(Debug, Clone, Args)]
@@ -22,6 +24,15 @@ pub struct SidecarArgs {
     /// Longest time for one CSI call
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15s")]
     pub timeout: Duration,
+    /// First delay after a failure; doubled with each further one
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+    pub retry_interval_start: Duration,
+    /// Longest delay between two attempts
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub retry_interval_max: Duration,
+    /// Feature gates, as Name=true
+    #[arg(long, value_name = "GATES", action = ArgAction::Append)]
+    pub feature_gates: Vec<String>,
     #[command(flatten)]
     pub election: ElectionArgs,
     #[command(flatten)]
@@ -31,10 +42,15 @@ pub struct SidecarArgs {
 }
 
 impl SidecarArgs {
-    /// What no single flag can say about itself.
-    pub fn validate(&self) -> Result<(), String> {
+    /// What no single flag can say about itself. `gates` are those that the program knows.
+    pub fn validate(&self, gates: &[&str]) -> Result<(), String> {
         self.endpoint.address()?;
+        Gates::parse(&Gates::known(gates)?, &self.feature_gates)?;
         self.election.leader_election().map(drop)
+    }
+
+    pub fn backoff(&self) -> Backoff {
+        Backoff { start: self.retry_interval_start, max: self.retry_interval_max }
     }
 }
 

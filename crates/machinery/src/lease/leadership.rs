@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_host::Uptime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -12,6 +13,19 @@ use crate::effect::EffectError;
 /// Upstream's patience with a leader that does not renew, beyond the lease itself.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
+/// When a request was sent, by the clock that timers follow and by the one that also counts while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sent {
+    at: Instant,
+    uptime: Duration,
+}
+
+impl Sent {
+    pub(super) fn now(uptime: &dyn Uptime) -> Self {
+        Self { at: Instant::now(), uptime: uptime.uptime() }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
     Waiting,
@@ -19,6 +33,8 @@ enum Term {
     Leading {
         renewed: Instant,
         until: Instant,
+        /// The same end by uptime: a machine that slept past it wakes up without the lease.
+        until_uptime: Duration,
     },
     /// For good: a candidate that lost does not lead again under the same handle.
     Over,
@@ -37,13 +53,13 @@ struct Inner {
     /// Wakes in the order of waiting, so that a simulation repeats.
     changed: Notify,
     slow_paths: AtomicU64,
+    uptime: Arc<dyn Uptime>,
 }
 
 impl Leadership {
-    pub(super) fn new(name: String, lease: Duration) -> Self {
-        let term = Mutex::new(Term::Waiting);
-        let inner = Inner { name, lease, term, changed: Notify::new(), slow_paths: AtomicU64::new(0) };
-        Self { inner: Arc::new(inner) }
+    pub(super) fn new(name: String, lease: Duration, uptime: Arc<dyn Uptime>) -> Self {
+        let (term, changed, slow_paths) = (Mutex::new(Term::Waiting), Notify::new(), AtomicU64::new(0));
+        Self { inner: Arc::new(Inner { name, lease, term, changed, slow_paths, uptime }) }
     }
 
     /// The lease, for the label `name` of metrics.
@@ -54,7 +70,13 @@ impl Leadership {
     /// Whether the lease is held: it was renewed within the renew deadline. True by the clock alone, so it ends even
     /// when the task that renews is stuck. For the gauge `leader_election_master_status`, too.
     pub fn held(&self) -> bool {
-        matches!(*self.term(), Term::Leading { until, .. } if Instant::now() < until)
+        let term = *self.term();
+        self.counts(&term)
+    }
+
+    fn counts(&self, term: &Term) -> bool {
+        matches!(*term, Term::Leading { until, until_uptime, .. }
+            if Instant::now() < until && self.inner.uptime.uptime() < until_uptime)
     }
 
     pub(crate) fn check(&self) -> Result<(), EffectError> {
@@ -96,7 +118,7 @@ impl Leadership {
             let term = *self.term();
             match term {
                 Term::Waiting => woken.await,
-                Term::Leading { until, .. } if Instant::now() < until => {
+                Term::Leading { until, .. } if self.counts(&term) => {
                     let _ = tokio::time::timeout_at(until, woken).await;
                 }
                 Term::Leading { .. } | Term::Over => return,
@@ -104,17 +126,17 @@ impl Leadership {
         }
     }
 
-    /// Leads from `renewed` on, for `lasts`. False when it was lost before: the renewal came too late.
-    pub(super) fn extend(&self, renewed: Instant, lasts: Duration) -> bool {
-        let now = Instant::now();
-        let until = renewed + lasts;
+    /// Leads from when the request was sent, for `lasts`. False when it was lost before: the renewal came too late.
+    pub(super) fn extend(&self, sent: Sent, lasts: Duration) -> bool {
+        let next =
+            Term::Leading { renewed: sent.at, until: sent.at + lasts, until_uptime: sent.uptime + lasts };
         let mut term = self.term();
-        let lapsed = match *term {
+        let lapsed = match &*term {
             Term::Waiting => false,
-            Term::Leading { until, .. } => now >= until,
+            leading @ Term::Leading { .. } => !self.counts(leading),
             Term::Over => true,
         };
-        *term = if lapsed || now >= until { Term::Over } else { Term::Leading { renewed, until } };
+        *term = if lapsed || !self.counts(&next) { Term::Over } else { next };
         let held = *term != Term::Over;
         drop(term);
         self.inner.changed.notify_waiters();

@@ -12,8 +12,8 @@ const SHARED: &str = "";
 pub(super) struct State<K> {
     /// Keys to work on, by pool.
     ready: BTreeMap<String, Line<K>>,
-    /// Keys in `ready`.
-    waiting: BTreeSet<K>,
+    /// Keys in `ready`, with their pools.
+    waiting: BTreeMap<K, String>,
     /// Keys that are being worked on, with their pools.
     active: BTreeMap<K, String>,
     /// Keys added while active: once more afterwards.
@@ -38,7 +38,7 @@ impl<K: Ord + Clone> State<K> {
     pub(super) fn new() -> Self {
         Self {
             ready: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             active: BTreeMap::new(),
             dirty: BTreeSet::new(),
             failures: BTreeMap::new(),
@@ -54,14 +54,29 @@ impl<K: Ord + Clone> State<K> {
             self.dirty.insert(key);
             return false;
         }
-        if !self.waiting.insert(key.clone()) {
-            return false;
-        }
+        let known = pool.is_some();
         let Pool { name, workers } = pool.unwrap_or_else(|| Pool::new(SHARED, usize::MAX));
+        match self.waiting.insert(key.clone(), name.clone()) {
+            Some(before) if before == name => return false,
+            // What is to be done with it has changed: it must not wait behind the keys of another pool.
+            Some(before) => self.leave(&key, &before),
+            None => {}
+        }
         let line = self.ready.entry(name).or_insert(Line { keys: VecDeque::new(), workers, busy: 0 });
-        line.workers = workers;
+        if known {
+            line.workers = workers;
+        }
         line.keys.push_back(key);
         true
+    }
+
+    fn leave(&mut self, key: &K, pool: &str) {
+        if let Some(line) = self.ready.get_mut(pool) {
+            line.keys.retain(|other| other != key);
+            if line.busy == 0 && line.keys.is_empty() {
+                self.ready.remove(pool);
+            }
+        }
     }
 
     /// Puts keys that came before the pools were known into their pools.

@@ -48,8 +48,10 @@ pub struct Context<K> {
 /// A role, under the name that upstream gives it.
 #[async_trait]
 pub trait Role: Send + Sync + Sized + 'static {
-    /// Upstream's name of the component: in logs, events, failpoints and metrics.
+    /// Its name in logs and metrics.
     const NAME: &'static str;
+    /// Upstream's name of the program or controller: in events, failpoints and the journal.
+    const COMPONENT: &'static str = Self::NAME;
     /// Keys worked on at once, unless `pool` says otherwise.
     const WORKERS: usize;
 

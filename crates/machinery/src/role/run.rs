@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use super::{Context, Role, Step, Watches};
 use crate::effect::EffectError;
+use crate::lease::Leadership;
 use crate::ports::{Ports, RunError};
-use crate::queue::{Queue, Verdict};
+use crate::queue::{Pool, Queue, Verdict};
+use crate::told::REPEAT;
 
 /// Steps of one pass; then other keys have their turn.
 const STEPS_MAX: usize = 32;
 
 /// Starts a role, waits until its caches are complete and works until `ports.stop`; finishes what is in flight.
 pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), RunError> {
-    let stop = ports.stop.clone();
+    let (stop, leadership) = (ports.stop.clone(), ports.leadership.clone());
     let queue = Queue::without_backoff();
     let context = Context {
-        effects: ports.effects(R::NAME),
-        recorder: ports.recorder(R::NAME),
+        effects: ports.effects(R::COMPONENT),
+        recorder: ports.recorder(R::COMPONENT),
         queue: queue.clone(),
         ports,
     };
@@ -34,11 +36,28 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
         role = started => role?,
     };
     queue.set_backoff(role.backoff());
+    // A standby has its caches filled and its keys queued, and goes on from here.
+    if let Some(leadership) = &leadership {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            acquired = leadership.acquired() => {
+                if !acquired {
+                    return Err(RunError::LeaseLost(leadership.name().to_owned()));
+                }
+            }
+        }
+    }
     tracing::info!(role = R::NAME, "started");
-    let (worker, pools) = (role.clone(), role.clone());
+    // The queue outlives the role, since handlers of caches hold it: it must not keep the role.
+    let (worker, pools) = (role.clone(), Arc::downgrade(&role));
     let work = move |key: R::Key| {
         let role = worker.clone();
         async move { reconcile(&*role, &key).await }
+    };
+    let pool_of = move |key: &R::Key| match pools.upgrade() {
+        Some(role) => role.pool(key),
+        None => Pool::new("", R::WORKERS),
     };
     // When one ends early with an error, what is in flight is still finished.
     let (workers, ended) = (stop.child_token(), stop.child_token());
@@ -46,14 +65,26 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
         let end = tokio::select! {
             biased;
             () = ended.cancelled() => Ok(()),
+            lease = lost(leadership.as_ref()) => Err(RunError::LeaseLost(lease)),
             end = role.alongside() => end,
         };
         workers.cancel();
         end
     };
-    let (_, end) = tokio::join!(queue.run_pools(move |key| pools.pool(key), workers.clone(), work), beside);
+    let (_, end) = tokio::join!(queue.run_pools(pool_of, workers.clone(), work), beside);
     role.finish().await;
     end
+}
+
+/// The name of the lease, once it is lost.
+async fn lost(leadership: Option<&Leadership>) -> String {
+    match leadership {
+        Some(leadership) => {
+            leadership.lost().await;
+            leadership.name().to_owned()
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// Drives one key until nothing is left to do, it has to wait, or an effect fails.
@@ -74,7 +105,8 @@ pub async fn reconcile<R: Role>(role: &R, key: &R::Key) -> Verdict {
             Step::Wait(why) => {
                 tracing::debug!(role = R::NAME, %key, %why, "waiting");
                 role.waiting(key, &seen, &why);
-                return role.look_again(key).map_or(Verdict::Done, Verdict::After);
+                // What people were told of a wait is told again, or their events would run out.
+                return Verdict::After(role.look_again(key).unwrap_or(REPEAT));
             }
             Step::Fail(why) => return failed(role, key, &EffectError::refused(why.to_string())).await,
             Step::Done => return settled(role, key),

@@ -25,12 +25,6 @@ pub struct Flags {
     /// How long an unready or deleted node keeps a volume that no pod wants; upstream has no flag for it
     #[arg(long, default_value = "6m", value_parser = flags::duration)]
     pub attach_detach_max_wait_for_unmount: Duration,
-    /// Accepted for compatibility: attachments are watched, not compared from time to time
-    #[arg(long, hide = true, default_value = "1m", value_parser = flags::duration)]
-    pub attach_detach_reconcile_sync_period: Duration,
-    /// Accepted for compatibility
-    #[arg(long, hide = true)]
-    pub disable_attach_detach_reconcile_sync: bool,
 }
 
 /// The role, as its steps see it.

@@ -109,8 +109,7 @@ impl Attacher {
         };
         let send = |request| async move { self.driver.controller().controller_publish_volume(request).await };
         let (rpc, object) = ("ControllerPublishVolume", describe(seen.object.as_ref()));
-        let answer =
-            call(&self.effects, rpc, &object, self.flags.timeout, Classes::Default, request, send).await?;
+        let answer = call(&self.effects, rpc, &object, self.timeout, Classes::Default, request, send).await?;
         self.answers.set(&seen.object, Answer::Published(answer.publish_context));
         Ok(())
     }
@@ -127,7 +126,7 @@ impl Attacher {
         let send =
             |request| async move { self.driver.controller().controller_unpublish_volume(request).await };
         let (rpc, object) = ("ControllerUnpublishVolume", describe(seen.object.as_ref()));
-        call(&self.effects, rpc, &object, self.flags.timeout, Classes::Default, request, send).await?;
+        call(&self.effects, rpc, &object, self.timeout, Classes::Default, request, send).await?;
         self.answers.set(&seen.object, Answer::Unpublished);
         Ok(())
     }

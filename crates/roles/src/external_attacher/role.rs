@@ -1,6 +1,5 @@
 //! The role: flags, watches.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use bowline_api::{CSINode, Meta, PersistentVolume, VolumeAttachment, keys, volum
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::queue::Backoff;
-use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Identity, Pool, Ports, Queue, Role};
-use bowline_machinery::{RunError, Step, Watches, flags};
+use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Pool, Ports, Queue, Role};
+use bowline_machinery::{RunError, Sidecar, Step, Watches};
 use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 
 use super::act::Answers;
@@ -21,21 +20,6 @@ use crate::indexes;
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Flags {
-    /// Socket of the CSI driver
-    #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
-    pub csi_address: PathBuf,
-    /// Deadline of each CSI call
-    #[arg(long, default_value = "15s", value_parser = flags::duration)]
-    pub timeout: Duration,
-    /// Attachments and volumes worked on at once
-    #[arg(long, default_value_t = 10)]
-    pub worker_threads: usize,
-    /// First delay after a failure; doubled with each further one
-    #[arg(long, default_value = "1s", value_parser = flags::duration)]
-    pub retry_interval_start: Duration,
-    /// Longest delay between two attempts
-    #[arg(long, default_value = "5m", value_parser = flags::duration)]
-    pub retry_interval_max: Duration,
     /// Filesystem of volumes that name none
     #[arg(long, default_value = "")]
     pub default_fstype: String,
@@ -47,6 +31,8 @@ pub struct Attacher {
     pub(super) flags: Flags,
     pub(super) effects: Effects,
     pub(super) driver: Driver,
+    pub(super) timeout: Duration,
+    backoff: Backoff,
     pub(super) driver_name: String,
     pub(super) finalizer: String,
     pub(super) publishes: bool,
@@ -62,17 +48,17 @@ pub struct Attacher {
 impl Role for Attacher {
     /// Upstream's name in the journal.
     const NAME: &'static str = "external-attacher";
-    const WORKERS: usize = 10;
-    type Settings = Flags;
+    /// Of each pool; upstream's default is 10 for all.
+    const WORKERS: usize = 64;
+    type Settings = (Sidecar, Flags);
     type Key = Key;
     type Observed = Observed;
     type Action = Action;
     type Why = Why;
 
-    async fn start(context: Context<Key>, flags: Flags) -> Result<Self, RunError> {
+    async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
         let Context { ports, effects, .. } = context;
-        let driver = Driver::at(&ports.host, &flags.csi_address);
-        let identity = Identity::ask(&driver, &effects, flags.timeout).await?;
+        let Sidecar { driver, identity, timeout, backoff } = sidecar;
         let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
         let role = Self {
             attachments: ports.informers.of(),
@@ -88,6 +74,8 @@ impl Role for Attacher {
             flags,
             effects,
             driver,
+            timeout,
+            backoff,
         };
         indexes::attachments(&role.attachments);
         Ok(role)
@@ -127,10 +115,10 @@ impl Role for Attacher {
             Key::Attachment(_) => "attach",
             Key::Volume(_) => "volume",
         };
-        Pool::new(name, self.flags.worker_threads)
+        Pool::new(name, Self::WORKERS)
     }
     fn backoff(&self) -> Backoff {
-        Backoff { start: self.flags.retry_interval_start, max: self.flags.retry_interval_max }
+        self.backoff
     }
 }
 

@@ -50,7 +50,7 @@ impl Provisioner {
         let request = DeleteVolumeRequest { volume_id, secrets };
         let send = |request| async move { self.driver.controller().delete_volume(request).await };
         let (rpc, object, classes) = ("DeleteVolume", describe(about), Classes::Provisioner);
-        call(&self.effects, rpc, &object, self.flags.timeout, classes, request, send).await.map(drop)
+        call(&self.effects, rpc, &object, self.timeout, classes, request, send).await.map(drop)
     }
 
     async fn secrets(

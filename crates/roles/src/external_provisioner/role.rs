@@ -1,6 +1,5 @@
 //! The role: flags, watches.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use bowline_machinery::queue::Backoff;
 use bowline_machinery::{
     Cache, Change, Context, EffectError, Effects, Identity, Pool, Ports, Queue, Recorder,
 };
-use bowline_machinery::{Role, RunError, Step, Watches, flags};
+use bowline_machinery::{Role, RunError, Sidecar, Step, Watches};
 use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 use bowline_proto::csi::v1::plugin_capability::service::Type as Service;
 use clap::ArgAction;
@@ -27,21 +26,6 @@ use crate::indexes;
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Flags {
-    /// Socket of the CSI driver
-    #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
-    pub csi_address: PathBuf,
-    /// Deadline of each CSI call
-    #[arg(long, default_value = "10s", value_parser = flags::duration)]
-    pub timeout: Duration,
-    /// Claims, and as many volumes, worked on at once
-    #[arg(long, default_value_t = 100)]
-    pub worker_threads: usize,
-    /// First delay after a failure; doubled with each further one
-    #[arg(long, default_value = "1s", value_parser = flags::duration)]
-    pub retry_interval_start: Duration,
-    /// Longest delay between two attempts
-    #[arg(long, default_value = "5m", value_parser = flags::duration)]
-    pub retry_interval_max: Duration,
     /// Names of volumes begin with this and a dash
     #[arg(long, default_value = "pvc")]
     pub volume_name_prefix: String,
@@ -71,10 +55,11 @@ pub struct Flags {
 /// The role, as its steps see it.
 pub struct Provisioner {
     pub(super) ports: Ports,
-    pub(super) flags: Flags,
     pub(super) effects: Effects,
     pub(super) recorder: Recorder,
     pub(super) driver: Driver,
+    pub(super) timeout: Duration,
+    backoff: Backoff,
     pub(super) settings: Arc<Settings>,
     pub(super) claims: Cache<PersistentVolumeClaim>,
     pub(super) volumes: Cache<PersistentVolume>,
@@ -89,17 +74,17 @@ pub struct Provisioner {
 impl Role for Provisioner {
     /// Upstream's name in the journal, and in the events about populators.
     const NAME: &'static str = "external-provisioner";
+    /// Of each pool, as upstream's default.
     const WORKERS: usize = 100;
-    type Settings = Flags;
+    type Settings = (Sidecar, Flags);
     type Key = Key;
     type Observed = Observed;
     type Action = Action;
     type Why = Why;
 
-    async fn start(context: Context<Key>, flags: Flags) -> Result<Self, RunError> {
+    async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
         let Context { ports, effects, .. } = context;
-        let driver = Driver::at(&ports.host, &flags.csi_address);
-        let identity = Identity::ask(&driver, &effects, flags.timeout).await?;
+        let Sidecar { driver, identity, timeout, backoff } = sidecar;
         let settings = settings(&ports, &flags, &identity);
         let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
         let informers = &ports.informers;
@@ -113,9 +98,10 @@ impl Role for Provisioner {
             settings: Arc::new(settings),
             memory: Memory::default(),
             ports,
-            flags,
             effects,
             driver,
+            timeout,
+            backoff,
         };
         indexes::claims(&role.claims);
         indexes::attachments(&role.attachments);
@@ -176,10 +162,10 @@ impl Role for Provisioner {
             Key::Claim(_) => "claims",
             Key::Volume(_) => "volumes",
         };
-        Pool::new(name, self.flags.worker_threads)
+        Pool::new(name, Self::WORKERS)
     }
     fn backoff(&self) -> Backoff {
-        Backoff { start: self.flags.retry_interval_start, max: self.flags.retry_interval_max }
+        self.backoff
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bowline_machinery::{Context, EffectError, Effects, Recorder, Role, RunError, Step, Told, Watches};
 
+use tokio_util::sync::CancellationToken;
+
 use super::decide::decide;
 use super::model::{Action, Identity, Observed, Why};
 use super::monitors::{self, Shared};
@@ -20,6 +22,8 @@ pub struct Collector {
     pub(super) recorder: Recorder,
     pub(super) absent: Absent,
     told: Told<Arc<Identity>>,
+    /// Ends the watches with the role.
+    watching: CancellationToken,
 }
 
 #[async_trait]
@@ -35,13 +39,15 @@ impl Role for Collector {
 
     async fn start(context: Context<Arc<Identity>>, _: ()) -> Result<Self, RunError> {
         let shared = Shared::new(context.ports.client.clone(), context.queue);
-        tokio::spawn(monitors::run(shared.clone(), context.ports.stop.clone()));
+        let watching = context.ports.stop.child_token();
+        tokio::spawn(monitors::run(shared.clone(), watching.clone()));
         Ok(Self {
             shared,
             effects: context.effects,
             recorder: context.recorder,
             absent: Absent::default(),
             told: Told::default(),
+            watching,
         })
     }
 
@@ -70,6 +76,9 @@ impl Role for Collector {
         {
             self.report(key, owner);
         }
+    }
+    async fn finish(&self) {
+        self.watching.cancel();
     }
     fn settled(&self, key: &Arc<Identity>) {
         self.told.forget(key);

@@ -18,3 +18,14 @@ pub use reported::{PATIENCE, Reported, later};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};
 pub use server::Serving;
 pub use tenants::Tenants;
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Hands a view over, once.
+pub(crate) fn show<T>(to: &Mutex<Option<oneshot::Sender<T>>>, view: T) {
+    let sender = to.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // A kubelet that is being stopped no longer waits for it.
+    let _ = sender.map(|sender| sender.send(view));
+}

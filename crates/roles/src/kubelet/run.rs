@@ -15,7 +15,7 @@ use crate::localvolumes::{self, Local};
 use crate::nodestatus::{self, InUse, Switch};
 use crate::pluginmanager::{self, Drivers};
 use crate::pods;
-use crate::volumemanager::{self, Mounts, Settings};
+use crate::volumemanager::{self, Mounts};
 
 /// How long containers get to end when the node agent stops.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
@@ -93,26 +93,26 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     };
     crew.run(role::run::<pluginmanager::Manager>(ports.clone(), plugins));
 
-    let settings = Settings {
+    let (view, shown) = oneshot::channel();
+    let settings = volumemanager::Settings {
         node_name: node_name.clone(),
         kubelet_dir: config.kubelet_dir.clone(),
         drivers,
         in_use,
         tenants: tenants.clone(),
         records: records.clone(),
+        view,
     };
+    crew.run(role::run::<volumemanager::Manager>(ports.clone(), settings));
+    let (view, shown_local) = oneshot::channel();
     let own = localvolumes::Settings {
         node_name: node_name.clone(),
         kubelet_dir: config.kubelet_dir.clone(),
         tenants: tenants.clone(),
         records: records.clone(),
+        view,
     };
-    let (view, shown_local) = oneshot::channel();
-    let with = ports.clone();
-    crew.run(async move { localvolumes::run(with, own, move |local| drop(view.send(local))).await });
-    let (view, shown) = oneshot::channel();
-    let with = ports.clone();
-    crew.run(async move { volumemanager::run(with, settings, move |mounts| drop(view.send(mounts))).await });
+    crew.run(role::run::<localvolumes::Manager>(ports.clone(), own));
     let (Ok(mounts), Ok(local)) = (shown.await, shown_local.await) else {
         return Err(RunError::Refused("the volume manager ended while starting".into()));
     };
@@ -134,13 +134,16 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     mounts.on_change(move |_| wake.notify_one());
     let wake = changed.clone();
     local.on_change(move |_| wake.notify_one());
-    let (claimed, own, inside) = (mounts.clone(), local.clone(), tenants.clone());
-    let (show, shown) = oneshot::channel();
-    let with = ports.clone();
-    crew.run(async move {
-        let shared = pods::Shared { mounts: claimed, local: own, tenants: inside, records };
-        pods::run(with, pod_config, shared, move |pods| drop(show.send(pods))).await
-    });
+    let (view, shown) = oneshot::channel();
+    let settings = pods::Settings {
+        config: pod_config,
+        mounts: mounts.clone(),
+        local: local.clone(),
+        tenants: tenants.clone(),
+        records,
+        view,
+    };
+    crew.run(role::run::<pods::Pods>(ports.clone(), settings));
     if let Some(server) = server {
         crew.run(async move {
             match shown.await {

@@ -1,24 +1,22 @@
 //! One effect per action.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use async_trait::async_trait;
-use bowline_api::{ConfigMap, Meta, Pod, Secret, ServiceAccount};
+use bowline_api::{Meta, ServiceAccount};
 use bowline_host::disk::{GroupChange, GroupGrant};
 use bowline_host::kernel::KernelError;
-use bowline_machinery::effect::{EffectError, Effects};
-use bowline_machinery::{Cache, Keyed, Ports, Recorder, Watched};
+use bowline_machinery::effect::EffectError;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 
 use super::decide::{decide, set_up_failed};
-use super::memory::Memory;
+use super::model::{Action, Observed, Presence, State, Step, Want};
 use super::plan::TokenSource;
+use super::role::Manager;
 use super::tokens::{Token, renew_at};
 use super::view::directory;
-use super::world::{Action, Observed, Presence, State, Step, Want, Why};
 use super::writer;
-use crate::kubelet::{Alarms, PodRecords, Reported, Tenants, fs_group};
+use crate::kubelet::{Reported, fs_group};
 
 /// Anybody may use a volume's directory; the modes of its files say what they may do.
 const DIRECTORY_MODE: u32 = 0o777;
@@ -27,48 +25,8 @@ const PARENT_MODE: u32 = 0o750;
 const FAILED_MOUNT: &str = "FailedMount";
 const FAILED_UNMOUNT: &str = "FailedUnmount";
 
-/// The hands of the kubelet's own volume plugins.
-pub struct Manager {
-    pub ports: Ports,
-    pub effects: Effects,
-    pub recorder: Recorder,
-    pub node_name: String,
-    pub kubelet_dir: PathBuf,
-    pub pods: Cache<Pod>,
-    pub maps: Watched<ConfigMap>,
-    pub secrets: Watched<Secret>,
-    pub memory: Memory,
-    pub tenants: Tenants,
-    pub records: PodRecords,
-    pub alarms: Alarms,
-}
-
-#[async_trait]
-impl Keyed for Manager {
-    type Key = String;
-    type Observed = Observed;
-    type Action = Action;
-    type Why = Why;
-
-    fn name(&self) -> &'static str {
-        "localvolumes"
-    }
-
-    async fn observe(&self, key: &String) -> Result<Option<Observed>, EffectError> {
-        Ok(self.seen(key))
-    }
-
-    fn decide(&self, seen: &Observed) -> Step {
-        decide(seen)
-    }
-
-    fn waiting(&self, key: &String, seen: &Observed, why: &Why) {
-        if let Some(at) = why.until() {
-            self.alarms.set(key, at, seen.now);
-        }
-    }
-
-    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+impl Manager {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         let path = directory(&self.kubelet_dir, &seen.uid, seen.state.plugin, &seen.name);
         let host = &self.ports.host;
         match action {
@@ -134,7 +92,7 @@ impl Keyed for Manager {
     }
 
     /// The renewal of a token that is still good is tried again in silence.
-    async fn failed(&self, key: &String, error: &EffectError) {
+    pub(super) fn tell_failed(&self, key: &str, error: &EffectError) {
         let Some(seen) = self.seen(key) else { return };
         let Some((pod, _)) = &seen.asked else { return };
         if seen.want != Want::Ready {

@@ -1,8 +1,8 @@
 //! What to do next about one volume. Reading this file is reading the behaviour.
 
+use super::model::{Action, Observed, Presence, Step, Want, Why};
 use super::payload::Files;
 use super::plan::{Medium, Plan};
-use super::world::{Action, Observed, Presence, Step, Want, Why};
 use crate::kubelet::Reported;
 
 pub fn decide(seen: &Observed) -> Step {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::model::{Presence, State};
 use super::plan::Plugin;
-use super::world::{Presence, State};
 
 type Handler = Box<dyn Fn(&str) + Send + Sync>;
 

@@ -24,18 +24,18 @@
 mod act;
 mod decide;
 mod memory;
+mod model;
 mod observe;
 mod payload;
 mod plan;
 mod reconstruct;
-mod run;
+mod role;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod view;
-mod world;
 mod writer;
 
 pub use plan::{Plugin, makes, problem};
-pub use run::{Settings, run};
+pub use role::{Manager, Settings};
 pub use view::Local;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
 use bowline_machinery::Found;
 
-use super::act::Manager;
+use super::model::{Observed, Presence, State, Want};
 use super::payload::{self, Entries, Files};
 use super::plan::{self, ObjectKind, Plan, Source};
-use super::world::{Observed, Presence, State, Want};
+use super::role::Manager;
 use crate::indexes::{PodOnNode, pod_on_node};
 
 /// The queue's name of a volume.

@@ -14,7 +14,7 @@ use tonic::transport::Server;
 use super::serve::{Registrar, accepted};
 
 /// Upstream's name in the journal.
-const COMPONENT: &str = "node-driver-registrar";
+pub const NAME: &str = "node-driver-registrar";
 /// Permissions of the kubelet's registration directory.
 const REGISTRY_MODE: u32 = 0o750;
 /// How many timeouts a driver has to come up; with the default, upstream's 30 s.
@@ -47,7 +47,7 @@ pub fn socket_name(driver: &str) -> String {
 /// Presents the driver to the kubelet until stopped, or refused.
 pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     let driver = Driver::at(&ports.host, &flags.csi_address);
-    let effects = ports.effects(COMPONENT);
+    let effects = ports.effects(NAME);
     let name = tokio::select! {
         biased;
         () = ports.stop.cancelled() => return Ok(()),

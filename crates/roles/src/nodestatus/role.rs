@@ -16,6 +16,9 @@ use super::machine::Machine;
 use super::memory::Memory;
 use super::model::{Action, HEARTBEAT, Key, LEASE_RENEWAL, Observed, Why};
 
+/// How long the last report may take.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
 /// Turns the node to not ready before it stops; clones share it.
 #[derive(Clone, Default)]
 pub struct Switch {
@@ -66,7 +69,8 @@ pub struct Status {
 
 #[async_trait]
 impl Role for Status {
-    const NAME: &'static str = "kubelet";
+    const NAME: &'static str = "nodestatus";
+    const COMPONENT: &'static str = "kubelet";
     /// The node and its lease.
     const WORKERS: usize = 2;
     type Settings = Settings;
@@ -136,6 +140,6 @@ impl Role for Status {
     /// One try: what stops us may have stopped the API server, too.
     async fn finish(&self) {
         self.switch.turn_off();
-        reconcile(self, &Key::Node).await;
+        let _ = tokio::time::timeout(LAST_WORD, reconcile(self, &Key::Node)).await;
     }
 }

@@ -36,7 +36,8 @@ pub struct Manager {
 
 #[async_trait]
 impl Role for Manager {
-    const NAME: &'static str = "kubelet";
+    const NAME: &'static str = "pluginmanager";
+    const COMPONENT: &'static str = "kubelet";
     /// Registrations at the same time.
     const WORKERS: usize = 8;
     type Settings = Settings;

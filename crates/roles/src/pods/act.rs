@@ -1,25 +1,18 @@
 //! One effect per action.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bowline_api::{ConfigMap, Meta, Pod, Secret, pod};
+use bowline_api::{Meta, Pod, pod};
 use bowline_host::kernel::KernelError;
-use bowline_machinery::effect::{EffectError, Effects, Part};
-use bowline_machinery::told::Told;
-use bowline_machinery::{Cache, Keyed, Ports, Queue, Recorder, Watched};
+use bowline_machinery::Recorder;
+use bowline_machinery::effect::{EffectError, Part};
 use jiff::Timestamp;
 
-use super::decide::decide;
-use super::leftovers::Leftover;
-use super::runtime::Runtime;
-use super::world::{Action, Config, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Step, Why};
+use super::model::{Action, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Why};
+use super::role::Pods;
 use super::{spec, status};
-use crate::kubelet::{Alarms, PATIENCE, PodRecords, Reported, Tenants, later};
-use crate::localvolumes::Local;
-use crate::volumemanager::Mounts;
+use crate::kubelet::{PATIENCE, Reported, later};
 
 /// What a container prints is its user's business.
 const LOG_DIR_MODE: u32 = 0o750;
@@ -28,64 +21,8 @@ const LOST_CODE: i32 = 137;
 /// Pause before a container is waited for again that could not be.
 const WAIT_AGAIN: Duration = Duration::from_secs(1);
 
-/// The pod workers' hands.
-#[derive(Clone)]
-pub struct Pods {
-    pub ports: Ports,
-    pub effects: Effects,
-    pub recorder: Recorder,
-    pub config: Arc<Config>,
-    pub pods: Cache<Pod>,
-    pub mounts: Mounts,
-    pub local: Local,
-    pub tenants: Tenants,
-    pub records: PodRecords,
-    pub runtime: Runtime,
-    pub queue: Queue<String>,
-    /// What could not be removed of pods that have ended.
-    pub leftovers: Queue<Leftover>,
-    pub alarms: Alarms,
-    /// What variables of containers come from; followed by pod UID.
-    pub maps: Watched<ConfigMap>,
-    pub secrets: Watched<Secret>,
-    /// Back-offs that pods were told of.
-    pub told: Arc<Told<String>>,
-}
-
-#[async_trait]
-impl Keyed for Pods {
-    type Key = String;
-    type Observed = Observed;
-    type Action = Action;
-    type Why = Why;
-
-    fn name(&self) -> &'static str {
-        "pods"
-    }
-
-    async fn observe(&self, uid: &String) -> Result<Option<Observed>, EffectError> {
-        Ok(self.seen(uid))
-    }
-
-    fn decide(&self, seen: &Observed) -> Step {
-        decide(seen)
-    }
-
-    fn waiting(&self, uid: &String, seen: &Observed, why: &Why) {
-        if let (Why::BackOff { container, at }, Some(pod)) = (why.reason(), &seen.pod)
-            && self.told.news(uid, &format!("{container} {at}"))
-        {
-            let text =
-                format!("Back-off restarting failed container {container} in pod {}", spec::pod_text(pod));
-            self.recorder.warning(pod.as_ref(), "BackOff", text);
-        }
-        let patience = self.tell_when_overdue(seen, why);
-        if let Some(at) = [why.until(), patience].into_iter().flatten().min() {
-            self.alarms.set(uid, at, seen.now);
-        }
-    }
-
-    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+impl Pods {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         let uid = &seen.uid;
         match action {
             Action::Enter => self.tenants.enter(uid),
@@ -151,7 +88,7 @@ impl Keyed for Pods {
 
 impl Pods {
     /// Tells the pod what keeps it waiting once that has taken long, and again while it does; returns when that will be.
-    fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Timestamp> {
+    pub(super) fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Timestamp> {
         let (reason, text) = why.overdue()?;
         let (due, next) = self.runtime.update(&seen.uid, |memory| {
             let known = memory.waits.take().filter(|(known, ..)| *known == text);

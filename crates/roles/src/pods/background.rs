@@ -6,11 +6,11 @@ use bowline_api::{Container, Pod, pod};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::LifecycleHandler;
 
-use super::act::Pods;
 use super::handlers;
+use super::model::{Hook, HookState, Observed, Outcome, ProbeKind};
 use super::perform::perform;
 use super::probes;
-use super::world::{Hook, HookState, Observed, Outcome, ProbeKind};
+use super::role::Pods;
 use bowline_machinery::effect::EffectError;
 
 impl Pods {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bowline_api::{Meta, Pod, pod};
 use jiff::Timestamp;
 
+use super::model::{Action, Hook, HookState, Observed, PodVolumes, Step, Why};
 use super::probes::{self, after};
-use super::world::{Action, Hook, HookState, Observed, PodVolumes, Step, Why};
 use super::{spec, status};
 use crate::kubelet::Reported;
 pub use start::{Run, backing_off, blocked, run_of};

@@ -14,10 +14,10 @@ use bowline_host::disk::Kind;
 use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Verdict;
 
-use super::act::Pods;
 use super::leftovers::Leftover;
+use super::model::Observed;
+use super::role::Pods;
 use super::spec;
-use super::world::Observed;
 use crate::localvolumes::Plugin;
 use crate::volumemanager::VOL_DATA;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_api::{Meta, ObjectKey, Pod, pod};
 use k8s_openapi::api::core::v1::ContainerStatus;
 
-use super::act::Pods;
+use super::role::Pods;
 use super::runtime;
 use super::spec;
 use super::status::{CONTAINER_ID_PREFIX, container_status};

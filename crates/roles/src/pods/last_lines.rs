@@ -5,9 +5,9 @@ use std::path::Path;
 
 use bowline_api::pod;
 
-use super::act::Pods;
+use super::model::Exit;
+use super::role::Pods;
 use super::spec;
-use super::world::Exit;
 use crate::indexes::PODS_BY_UID;
 
 /// As much of a log as upstream shows.

@@ -9,9 +9,9 @@ use bowline_api::{Meta, Pod};
 use bowline_machinery::effect::EffectError;
 use bowline_machinery::queue::Verdict;
 
-use super::act::Pods;
+use super::model::Observed;
+use super::role::Pods;
 use super::runtime;
-use super::world::Observed;
 use crate::indexes::PODS_BY_UID;
 
 /// No word of upstream's: its kubelet only logs it.

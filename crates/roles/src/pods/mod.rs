@@ -24,17 +24,17 @@ mod handlers;
 mod inspect;
 mod last_lines;
 mod leftovers;
+mod model;
 mod observe;
 mod perform;
 mod probes;
-mod run;
+mod role;
 mod runtime;
 mod spec;
 mod status;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use inspect::{Inspector, host_id};
-pub use run::{Shared, run};
-pub use world::Config;
+pub use model::Config;
+pub use role::{Pods, Settings};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
 
-use super::act::Pods;
+use super::model::{Observed, PodVolumes};
+use super::role::Pods;
 use super::spec::{self, Objects};
-use super::world::{Observed, PodVolumes};
 use crate::indexes::{PodOnNode, pod_on_node};
 
 impl Pods {

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::handlers::{Handler, HttpGet};
-use super::world::Outcome;
+use super::model::Outcome;
 
 /// As much of an answer as upstream keeps.
 const OUTPUT_MAX: usize = 10 << 10;

@@ -6,8 +6,8 @@ use bowline_api::{Container, Meta, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Probe};
 
+use super::model::{Attempt, HookState, Observed, Outcome, State};
 use super::status;
-use super::world::{Attempt, HookState, Observed, Outcome, State};
 
 /// What upstream's defaults write into a probe without a value.
 const PERIOD: i32 = 10;

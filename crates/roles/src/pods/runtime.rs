@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
-use super::world::{Attempt, Exit, Hook, HookState, Outcome, ProbeKind, SIGKILL, State};
+use super::model::{Attempt, Exit, Hook, HookState, Outcome, ProbeKind, SIGKILL, State};
 use crate::kubelet::Reported;
 
 /// A run of this length ends a series of crashes.

@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::decide::{Run, backing_off, blocked, run_of};
+use super::model::{Attempt, Observed, PodVolumes, State};
 use super::probes;
 use super::spec::{self, POD_IP, Problem};
-use super::world::{Attempt, Observed, PodVolumes, State};
 
 /// Names the runtime in front of its own id of a container.
 pub const CONTAINER_ID_PREFIX: &str = "bowline://";

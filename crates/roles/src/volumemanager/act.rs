@@ -6,69 +6,23 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bowline_api::{Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
-use bowline_machinery::effect::{EffectError, Effects, Fate};
-use bowline_machinery::{Cache, Keyed, Ports, Recorder, secrets};
+use bowline_machinery::effect::{EffectError, Fate};
+use bowline_machinery::secrets;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::decide::{decide, next_report};
-use super::memory::{Context, Memory};
-use super::mounts::Mounts;
-use super::paths::Paths;
+use super::memory::Context;
+use super::model::{Action, Mode, Observed, Presence, Staging, Target, Why};
 use super::request::Source;
-use super::world::{Action, Mode, Observed, Presence, Staging, Step, Target, Why};
-use crate::kubelet::{Alarms, PodRecords, Reported, Tenants, fs_group};
-use crate::nodestatus::InUse;
-use crate::pluginmanager::{Drivers, Registered};
+use super::role::Manager;
+use crate::kubelet::{Reported, fs_group};
+use crate::pluginmanager::Registered;
 
 /// Limit of each call to a driver.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The volume manager's hands.
-pub struct Manager {
-    pub ports: Ports,
-    pub effects: Effects,
-    pub recorder: Recorder,
-    pub node_name: String,
-    pub paths: Paths,
-    pub pods: Cache<Pod>,
-    pub volumes: Cache<PersistentVolume>,
-    pub memory: Memory,
-    pub mounts: Mounts,
-    pub drivers: Drivers,
-    pub in_use: InUse,
-    pub tenants: Tenants,
-    pub records: PodRecords,
-    pub alarms: Alarms,
-}
-
-#[async_trait]
-impl Keyed for Manager {
-    type Key = String;
-    type Observed = Observed;
-    type Action = Action;
-    type Why = Why;
-
-    fn name(&self) -> &'static str {
-        "volumemanager"
-    }
-
-    async fn observe(&self, volume: &String) -> Result<Option<Observed>, EffectError> {
-        Ok(self.seen(volume))
-    }
-
-    fn decide(&self, seen: &Observed) -> Step {
-        decide(seen)
-    }
-
-    fn waiting(&self, volume: &String, seen: &Observed, _: &Why) {
-        if let Some(at) = next_report(seen) {
-            self.alarms.set(volume, at, seen.now);
-        }
-    }
-
-    async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
+impl Manager {
+    pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match action {
             Action::ListInUse => {
                 self.in_use.insert(&seen.volume);

@@ -3,7 +3,7 @@
 use bowline_api::volume;
 use jiff::Timestamp;
 
-use super::world::{
+use super::model::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
 use crate::kubelet::{PATIENCE, Reported, later};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
 
-use super::world::Mode;
+use super::model::Mode;
 
 /// What a pod's volume comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

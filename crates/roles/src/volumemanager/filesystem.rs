@@ -7,11 +7,12 @@ use bowline_api::volume;
 use bowline_machinery::effect::EffectError;
 use bowline_proto::csi::v1::NodeUnpublishVolumeRequest;
 
-use super::act::{Manager, pod, refused_cleanly, source};
+use super::act::{pod, refused_cleanly, source};
+use super::model::{Mode, Observed, Presence, Staging, Target};
 use super::paths::DIR_MODE;
 use super::record::Record;
 use super::request::Source;
-use super::world::{Mode, Observed, Presence, Staging, Target};
+use super::role::Manager;
 use crate::kubelet::fs_group;
 
 impl Manager {

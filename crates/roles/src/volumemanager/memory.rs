@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use super::world::{Mode, Presence, Staging, Target};
+use super::model::{Mode, Presence, Staging, Target};
 use crate::kubelet::Reported;
 
 /// What attaching left for the driver: `publish_context`.

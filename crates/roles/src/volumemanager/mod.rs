@@ -26,18 +26,18 @@ mod decide;
 mod desired;
 mod filesystem;
 mod memory;
+mod model;
 mod mounts;
 mod observe;
 mod paths;
 mod reconstruct;
 mod record;
 mod request;
-mod run;
+mod role;
 mod stuck;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use mounts::{Mounts, PodVolumes, VolumeAt};
 pub use paths::VOL_DATA;
-pub use run::{Settings, run};
+pub use role::{Manager, Settings};

@@ -8,8 +8,8 @@ use bowline_machinery::{Cache, Ports};
 
 use super::desired::{self, Claimed, Resolved};
 use super::memory::Memory;
+use super::model::{Mode, Presence, Target};
 use super::paths::Paths;
-use super::world::{Mode, Presence, Target};
 
 /// A volume that containers can use.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use bowline_api::{
     CSIDriver, Meta, Node, PersistentVolume, Pod, VolumeAttachment, name, node, pod, selector, volume,
 };
 
-use super::act::Manager;
 use super::desired;
 use super::memory::VolumeState;
-use super::world::{AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Target, Want};
+use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Target, Want};
+use super::role::Manager;
 use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
 /// A publication that a pod asks for.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bowline_api::{keys, name};
 
-use super::world::{Staging, Target};
+use super::model::{Staging, Target};
 
 /// Directories that the kubelet makes.
 pub const DIR_MODE: u32 = 0o750;

@@ -17,9 +17,9 @@ use bowline_host::disk::Kind;
 use bowline_machinery::{Cache, RunError};
 
 use super::memory::Memory;
+use super::model::{Mode, Presence, Staging, Target};
 use super::paths::{Paths, VOL_DATA};
 use super::record::Record;
-use super::world::{Mode, Presence, Staging, Target};
 
 /// Names below the directory of devices that are no volumes.
 const NOT_VOLUMES: [&str; 2] = ["publish", "staging"];

@@ -7,7 +7,7 @@ use std::path::Path;
 use bowline_api::name;
 use bowline_host::Host;
 
-use super::world::Target;
+use super::model::Target;
 
 const FILE_MODE: u32 = 0o600;
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::decide::{decide, next_report};
 use super::desired::{Claimed, resolve};
-use super::world::{
+use super::model::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
 use crate::kubelet::Reported;

@@ -12,7 +12,8 @@ use bowline_host::net::{BoxStream, Listener};
 use bowline_host::{Host, fake};
 use bowline_machinery::effect::Part;
 use bowline_machinery::journal::Entry;
-use bowline_machinery::{Effects, Journal, Object, Ports, RunError, client, role};
+use bowline_machinery::queue::Backoff;
+use bowline_machinery::{Effects, Journal, Object, Ports, RunError, Sidecar, client, role};
 use bowline_proto::csi::v1::controller_server::ControllerServer;
 use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_roles::{attachdetach, external_attacher, external_provisioner, flags};
@@ -134,15 +135,30 @@ impl World {
         let journal = Journal::default();
         let entries = journal.listen();
         let ports = Ports::new(client::in_process(line), self.host.clone(), journal, stop.clone());
-        let csi = ["--csi-address", SOCKET];
         let mut roles = JoinSet::<Result<(), RunError>>::new();
         roles.spawn(role::run::<persistentvolume::Binder>(ports.clone(), flags(&[]).unwrap()));
         roles.spawn(role::run::<pvcprotection::Protection>(ports.clone(), ()));
         roles.spawn(role::run::<pvprotection::Protection>(ports.clone(), ()));
         roles.spawn(role::run::<attachdetach::Controller>(ports.clone(), flags(&[]).unwrap()));
-        roles.spawn(role::run::<external_provisioner::Provisioner>(ports.clone(), flags(&csi).unwrap()));
-        roles.spawn(role::run::<external_attacher::Attacher>(ports, flags(&csi).unwrap()));
+        let with = ports.clone();
+        roles.spawn(async move {
+            let sidecar = connected(&with, "external-provisioner").await?;
+            role::run::<external_provisioner::Provisioner>(with, (sidecar, flags(&[]).unwrap())).await
+        });
+        roles.spawn(async move {
+            let sidecar = connected(&ports, "external-attacher").await?;
+            role::run::<external_attacher::Attacher>(ports, (sidecar, flags(&[]).unwrap())).await
+        });
         Process { stop, roles, writes, entries }
+    }
+}
+
+async fn connected(ports: &Ports, name: &'static str) -> Result<Sidecar, RunError> {
+    let connecting =
+        Sidecar::connect(ports, name, Path::new(SOCKET), Duration::from_secs(15), Backoff::SIDECAR);
+    tokio::select! {
+        () = ports.stop.cancelled() => Err(RunError::Refused("stopped".into())),
+        sidecar = connecting => sidecar,
     }
 }
 

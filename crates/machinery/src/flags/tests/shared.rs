@@ -55,7 +55,7 @@ fn timings_of_leader_election_must_fit() {
             "--leader-election --leader-election-lease-duration={lease} --leader-election-renew-deadline={renew} \
              --leader-election-retry-period={retry}"
         );
-        sidecar(&line).validate()
+        sidecar(&line).validate(&[])
     };
     assert_eq!(timings("15s", "10s", "5s"), Ok(()));
     assert!(timings("10s", "10s", "5s").is_err(), "the lease must outlast the deadline");
@@ -63,9 +63,9 @@ fn timings_of_leader_election_must_fit() {
     assert_eq!(timings("15s", "6100ms", "5s"), Ok(()));
     assert!(timings("15s", "10s", "0").is_err());
     // Without leader election they do not matter.
-    assert_eq!(sidecar("--leader-election-lease-duration=1s").validate(), Ok(()));
-    assert!(kube("--leader-elect-lease-duration=5s").validate().is_err());
-    assert!(kube("--leader-elect-resource-name=").validate().is_err());
+    assert_eq!(sidecar("--leader-election-lease-duration=1s").validate(&[]), Ok(()));
+    assert!(kube("--leader-elect-lease-duration=5s").validate(&[]).is_err());
+    assert!(kube("--leader-elect-resource-name=").validate(&[]).is_err());
 }
 
 #[test]
@@ -91,19 +91,19 @@ fn the_namespace_of_the_lease() {
 
 #[test]
 fn one_endpoint_at_most() {
-    assert!(sidecar("--http-endpoint=:8080 --metrics-address=:8081").validate().is_err());
+    assert!(sidecar("--http-endpoint=:8080 --metrics-address=:8081").validate(&[]).is_err());
     let args = sidecar("--metrics-address=:8081 --http-endpoint=");
     assert_eq!(args.endpoint.address(), Ok(Some(":8081")));
     assert!(!args.endpoint.serves_health());
     assert!(sidecar("--http-endpoint=:8080").endpoint.serves_health());
-    assert!(sidecar("--metrics-path=metrics").validate().is_err());
+    assert!(sidecar("--metrics-path=metrics").validate(&[]).is_err());
 }
 
 #[test]
 fn a_certificate_needs_its_key() {
-    assert!(kube("--tls-cert-file=/a").validate().is_err());
-    assert!(kube("--tls-private-key-file=/a").validate().is_err());
-    assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(), Ok(()));
+    assert!(kube("--tls-cert-file=/a").validate(&[]).is_err());
+    assert!(kube("--tls-private-key-file=/a").validate(&[]).is_err());
+    assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(&[]), Ok(()));
 }
 
 #[test]

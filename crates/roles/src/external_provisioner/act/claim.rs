@@ -30,7 +30,7 @@ impl Provisioner {
         request.mutable_parameters = self.mutable_parameters(&creation.attributes_class).await?;
         let send = |request| async move { self.driver.controller().create_volume(request).await };
         let (rpc, object, classes) = ("CreateVolume", describe(claim), Classes::Provisioner);
-        let answer = call(&self.effects, rpc, &object, self.flags.timeout, classes, request, send).await;
+        let answer = call(&self.effects, rpc, &object, self.timeout, classes, request, send).await;
         match answer {
             Ok(CreateVolumeResponse { volume: Some(made) }) => self.made(seen, creation, &made),
             Ok(CreateVolumeResponse { volume: None }) => {

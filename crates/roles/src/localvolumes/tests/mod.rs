@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Volume;
 use serde_json::{Value, json};
 
 use super::decide::decide;
+use super::model::{Action, Observed, Presence, State, Step, Want, Why};
 use super::payload::{File, Files, Payload};
 use super::plan::{Medium, Plugin, TokenSource, plan, problem};
 use super::tokens::{Token, renew_at};
-use super::world::{Action, Observed, Presence, State, Step, Want, Why};
 use crate::kubelet::Reported;
 
 fn at(second: i64) -> Timestamp {

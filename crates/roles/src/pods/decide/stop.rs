@@ -6,8 +6,8 @@ use bowline_api::{Container, Meta, Pod, pod};
 use jiff::Timestamp;
 
 use crate::pods::handlers::signal_number;
+use crate::pods::model::{Action, Attempt, Hook, HookState, Observed, SIGKILL, SIGTERM, Step, Why};
 use crate::pods::probes::{self, after};
-use crate::pods::world::{Action, Attempt, Hook, HookState, Observed, SIGKILL, SIGTERM, Step, Why};
 use crate::pods::{spec, status};
 
 /// What the containers of a pod that is no longer in the API get to end by themselves.

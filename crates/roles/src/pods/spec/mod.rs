@@ -18,7 +18,7 @@ pub use refused::refused;
 #[cfg(test)]
 pub use {resources::resources, security::security};
 
-use super::world::{Config, ContainerSpec, Observed, VolumeAt};
+use super::model::{Config, ContainerSpec, Observed, VolumeAt};
 
 /// Longest host name.
 const HOSTNAME_MAX: usize = 63;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::super::model::{Hook, HookState, Outcome, ProbeKind};
 use super::super::probes::ProbeState;
-use super::super::world::{Hook, HookState, Outcome, ProbeKind};
 use super::*;
 use crate::kubelet::Reported;
 

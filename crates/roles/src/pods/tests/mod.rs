@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::decide::decide;
-use super::spec::Objects;
-use super::world::{
+use super::model::{
     Action, Attempt, Config, Exit, Observed, PodVolumes, SIGKILL, SIGTERM, State, Step, VolumeAt, Why,
 };
+use super::spec::Objects;
 
 const UID: &str = "uid";
 

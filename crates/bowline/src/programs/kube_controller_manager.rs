@@ -1,0 +1,88 @@
+//! `kube-controller-manager`: the controllers that a volume meets.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use bowline_machinery::flags::{Gates, KubeArgs, LoggingArgs, Program, Syntax, files};
+use bowline_machinery::{Ports, RunError};
+use bowline_roles::controllers::{Controller, Settings, enabled};
+use bowline_roles::crew::Crew;
+use bowline_roles::{attachdetach, persistentvolume};
+use clap::Args;
+
+use super::{Group, Run, kube};
+
+#[derive(Debug, Args)]
+pub struct KubeControllerManager {
+    #[command(flatten)]
+    shared: KubeArgs,
+    /// Controllers to run: * for all, NAME for one, -NAME for all but this one
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
+    /// Certificate of the API server's authority, which every namespace gets
+    #[arg(long, value_name = "PATH")]
+    root_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    binder: persistentvolume::Flags,
+    #[command(flatten)]
+    attach_detach: attachdetach::Flags,
+}
+
+impl Run for KubeControllerManager {
+    const PROGRAM: Program = Program {
+        name: "kube-controller-manager",
+        about: "Binds and protects volumes, attaches them, collects garbage (--controllers)",
+        syntax: Syntax::Cobra,
+        upstream: &[files::LOGGING, files::KUBE, files::KUBE_CONTROLLER_MANAGER],
+        defaults: &[("secure-port", "10257"), ("leader-elect-resource-name", "kube-controller-manager")],
+        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+    };
+    const GROUP: Group = Group::ClusterComponents;
+    const ADDITIONS: &'static [&'static str] = &["attach-detach-max-wait-for-unmount"];
+
+    fn logging(&self) -> &LoggingArgs {
+        &self.shared.logging
+    }
+    fn validate(&self) -> Result<(), String> {
+        self.shared.validate()?;
+        self.shared.gates(&Gates::known(&[files::KUBE_GATES])?)?;
+        enabled(&self.controllers).map(drop)
+    }
+    async fn run(self) -> Result<ExitCode> {
+        let controllers = enabled(&self.controllers).map_err(anyhow::Error::msg)?;
+        let root_ca = self.root_ca_file.as_deref().map(read).transpose()?;
+        let settings = Settings { binder: self.binder, attach_detach: self.attach_detach, root_ca };
+        kube::run(Self::PROGRAM.name, &self.shared, |ports| run(ports, controllers, settings)).await
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read --root-ca-file `{}`", path.display()))
+}
+
+async fn run(ports: Ports, controllers: Vec<&Controller>, settings: Settings) -> Result<(), RunError> {
+    let crew = Crew::default();
+    for controller in controllers {
+        match controller.start(&ports, &settings) {
+            Some(running) => crew.run(running),
+            None => tracing::info!(controller = controller.name, "has nothing to do with these flags"),
+        }
+    }
+    tokio::select! {
+        biased;
+        failed = crew.failed() => {
+            ports.stop.cancel();
+            let _ = crew.finished().await;
+            return Err(RunError::Refused(failed.to_string()));
+        }
+        () = ports.stop.cancelled() => {}
+    }
+    crew.finished().await.map_err(|error| RunError::Refused(error.to_string()))
+}
