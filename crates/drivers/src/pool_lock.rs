@@ -119,3 +119,32 @@ async fn restrict(host: &Host, path: &Path, mode: u32) -> Result<bool> {
         Err(error) => Err(error).during("make the pool private"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use bowline_host::real::{RealConfig, host};
+
+    use super::*;
+
+    /// A process that is killed while it creates a volume leaves a directory that has not got its mode. A pool with other
+    /// files is walked at every start.
+    #[tokio::test]
+    async fn a_pool_with_other_files_and_a_volume_cut_short_can_be_opened() {
+        let scratch = tempfile::tempdir().unwrap();
+        let host = host(RealConfig::new(scratch.path().join("state"))).unwrap();
+        let pool = scratch.path().join("pool");
+        drop(open(&host, &pool, LOCAL_LOCK, None).await.unwrap());
+        let volume = pool.join("volumes/v");
+        fs::create_dir_all(&volume).unwrap();
+        fs::set_permissions(&volume, Permissions::from_mode(0o1000)).unwrap();
+        fs::write(pool.join("notes.txt"), "").unwrap();
+        for lock in [LOCAL_LOCK, SHARE_LOCK] {
+            open(&host, &pool, lock, None).await.unwrap();
+        }
+        host.disk.create_dir_all(&volume, DIR_MODE).await.unwrap();
+        assert_eq!(fs::metadata(&volume).unwrap().mode() & 0o7777, DIR_MODE);
+    }
+}

@@ -34,7 +34,7 @@ impl RealDisk {
 
 /// The mode of a directory that does not have its own yet. The umask takes nothing from it, and no program gives it to a
 /// directory on purpose.
-const UNFINISHED_DIR: Mode = Mode::SVTX;
+pub(super) const UNFINISHED_DIR: Mode = Mode::SVTX;
 
 /// The mode comes second, because the umask decides about that of a new directory. A process that dies in between leaves
 /// one that the next call finishes.
