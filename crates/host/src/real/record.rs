@@ -160,7 +160,11 @@ impl Record {
         let since = fs::metadata(&self.dir).and_then(|found| found.modified()).ok();
         let since = since.and_then(|since| Timestamp::try_from(since).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
         match self.holder() {
-            Ok(None) => exited(None, unknown_end(since, why.to_string())),
+            // The process that had the lock may have had its say since the record was looked at.
+            Ok(None) => match self.state() {
+                Ok(Some(state)) => state,
+                Ok(None) | Err(_) => exited(None, unknown_end(since, why.to_string())),
+            },
             _ => State::Running { pid: UNKNOWN_PID, started_at: since },
         }
     }
@@ -507,6 +511,20 @@ pub(super) mod tests {
         assert!(record.set_exit(&exit(7)).is_err());
         let State::Exited { exit, .. } = record.state().unwrap().unwrap() else { panic!("it runs") };
         assert_eq!(exit.code, 137);
+    }
+
+    /// Its shim may write down the end between a look at the state and one at the lock.
+    #[test]
+    fn the_end_that_a_record_tells_by_now_is_presumed() {
+        let (_dir, record) = record();
+        let why = io::ErrorKind::WouldBlock.into();
+        let State::Exited { exit: unknown, .. } = record.presumed(&why) else {
+            panic!("no process is at it")
+        };
+        assert_eq!(unknown.code, UNKNOWN_END);
+        record.set_exit(&exit(7)).unwrap();
+        let State::Exited { exit: told, .. } = record.presumed(&why) else { panic!("it has ended") };
+        assert_eq!(told, exit(7));
     }
 
     /// On a full disk no file can be made, but one can be renamed.
