@@ -96,17 +96,21 @@ async fn a_directory_of_another_installation_is_refused_also_after_its_death() {
 
 /// Runs the pod `kept`, which writes a file to its emptyDir, and returns the file.
 async fn run_with_cache(cluster: &Cluster) -> PathBuf {
+    run_until_file(cluster, "kept", "echo mine > /cache/file; exec sleep 3600").await
+}
+
+/// Runs a pod until its script has made `/cache/file`, and returns where that is on this machine.
+async fn run_until_file(cluster: &Cluster, name: &str, script: &str) -> PathBuf {
     let client = cluster.client().await;
-    let script = "echo mine > /cache/file; exec sleep 3600";
-    let mut pod = build::pod("kept").shell(script).grace_seconds(0).build();
+    let mut pod = build::pod(name).shell(script).grace_seconds(0).build();
     let spec = pod.spec.as_mut().expect("spec");
     spec.volumes = serde_json::from_value(json!([{"name": "cache", "emptyDir": {}}])).expect("volume");
     spec.containers[0].volume_mounts =
         serde_json::from_value(json!([{"name": "cache", "mountPath": "/cache"}])).expect("mount");
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     create(&pods, &pod).await.expect("create pod");
-    until_phase(&client, "kept", "Running").await.expect("running");
-    let uid = pods.get("kept").await.expect("get").metadata.uid.expect("uid");
+    until_phase(&client, name, "Running").await.expect("running");
+    let uid = pods.get(name).await.expect("get").metadata.uid.expect("uid");
     let volumes = cluster.kubelet_dir().join("pods").join(&uid).join("volumes");
     let cache = volumes.join("kubernetes.io~empty-dir/cache/file");
     support::until_exists(&cache).await;
@@ -203,11 +207,9 @@ async fn an_interrupt_while_starting_drains() {
 async fn a_second_interrupt_ends_the_process_at_once() {
     const SIGINT: i32 = 2;
     let mut cluster = Cluster::start().await;
-    let client = cluster.client().await;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    let stubborn = "trap '' TERM; while :; do sleep 1; done";
-    create(&pods, &build::pod("stubborn").shell(stubborn).grace_seconds(0).build()).await.expect("create");
-    until_phase(&client, "stubborn", "Running").await.expect("running");
+    // A container that runs may not have got as far as the trap.
+    let script = "trap '' TERM; echo deaf > /cache/file; while :; do sleep 1; done";
+    run_until_file(&cluster, "stubborn", script).await;
     assert_eq!(
         cluster.interrupt_twice().await,
         Some(SIGINT),
