@@ -65,7 +65,8 @@ impl Journey {
             Self::Basic => {
                 // A new filesystem is root's.
                 let init = format!("set -e; echo {KEPT} > /data/hello; chmod 755 /data");
-                let script = "cat /data/hello && exec sleep 3600";
+                // The signal is heeded, so that a run does not last as long as its grace period.
+                let script = "trap 'exit 0' TERM; cat /data/hello && sleep 3600 & wait $!";
                 let mut pod = pod.init_shell(&init).shell(script).grace_seconds(5).build();
                 let spec = pod.spec.as_mut().expect("spec");
                 spec.security_context = from_json(json!({"runAsUser": USER}));

@@ -64,8 +64,8 @@ fn timings_of_leader_election_must_fit() {
     assert!(timings("15s", "10s", "0").is_err());
     // Without leader election they do not matter.
     assert_eq!(sidecar("--leader-election-lease-duration=1s").validate(&[]), Ok(()));
-    assert!(kube("--leader-elect-lease-duration=5s").validate(&[]).is_err());
-    assert!(kube("--leader-elect-resource-name=").validate(&[]).is_err());
+    assert!(kube("--leader-elect-lease-duration=5s").validate().is_err());
+    assert!(kube("--leader-elect-resource-name=").validate().is_err());
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn one_endpoint_at_most() {
 
 #[test]
 fn a_certificate_needs_its_key() {
-    assert!(kube("--tls-cert-file=/a").validate(&[]).is_err());
-    assert!(kube("--tls-private-key-file=/a").validate(&[]).is_err());
-    assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(&[]), Ok(()));
+    assert!(kube("--tls-cert-file=/a").validate().is_err());
+    assert!(kube("--tls-private-key-file=/a").validate().is_err());
+    assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(), Ok(()));
 }
 
 #[test]
