@@ -1,192 +1,246 @@
 //! Settings of the host that other users may not read: root in a container is another user.
 //!
-//! Walking `/etc` takes milliseconds, and walking what administrators install takes as long as it takes. So one thread of
-//! this process does it: before the first container starts, and again at a start that finds the list old. A start
-//! waits for the first walk of `/etc`, and never for another one. What the distribution has in `/usr` is not walked:
-//! it is on every machine, and no secret.
+//! Walking `/etc` takes milliseconds, and walking what administrators install takes as long as it takes. So threads of
+//! this process do it, one for each tree: before the first container starts, and again at a start that finds a list old.
+//! A start waits for the first walks, and never for another one. A tree that takes longer than a start can wait is left
+//! out as a whole until its walk has ended. What the distribution has in `/usr` is not walked: it is on every machine,
+//! and no secret.
 
-use std::fs::{self, FileType, Metadata};
+mod walk;
+
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::masks;
+use walk::{Private, walk};
 
-/// The first one is waited for.
-const TREES: [&str; 3] = ["/etc", "/opt", "/usr/local"];
+/// A container without settings can do nothing; without the others it can.
+const NEEDED: &str = "/etc";
+const TREES: [&str; 3] = [NEEDED, "/opt", "/usr/local"];
 /// A start that finds a list of this age has it made again, for those that come after it.
 const OLD: Duration = Duration::from_secs(5);
 /// And not before so many times the time that it took: walks of large trees shall not keep a processor busy.
 const REST: u32 = 50;
-/// A settings directory that cannot be walked in this time, can it be read at all?
+/// How long starts wait for the first walk of a tree, from its beginning.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const OTHERS_READ: u32 = 0o004;
-const OTHERS_ENTER: u32 = 0o001;
-/// Each path takes time at each start. A directory with more than this of them is left out as a whole.
-const EACH_MAX: usize = 16;
-
 /// One for each process; clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Unreadable {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<Shared>,
 }
 
-#[derive(Default)]
-struct State {
-    /// Of each tree that was walked.
-    found: [Option<Vec<PathBuf>>; TREES.len()],
+struct Shared {
+    trees: Mutex<Vec<Tree>>,
+    changed: Condvar,
+    settings: Settings,
+}
+
+struct Settings {
+    walk: Box<dyn Fn(&Path) -> Private + Send + Sync>,
+    patience: Duration,
+    old: Duration,
+}
+
+/// One that never ends, at a mount point that does not answer, keeps no other from being walked.
+struct Tree {
+    path: &'static Path,
+    found: Option<Private>,
     /// When the last walk ended, and how long it took.
     walked: Option<(Instant, Duration)>,
-    walking: bool,
+    /// When the walk began that goes on.
+    walking: Option<Instant>,
+    /// That it takes too long was logged.
+    told: bool,
 }
 
 impl Unreadable {
-    /// The list of this process. The first call begins the walk.
+    /// The lists of this process. The first call begins the walks.
     pub fn of_process() -> Self {
         static SHARED: std::sync::OnceLock<Unreadable> = std::sync::OnceLock::new();
-        let shared = SHARED.get_or_init(Self::default).clone();
+        let settings = || Settings { walk: Box::new(walk), patience: PATIENCE, old: OLD };
+        let shared = SHARED.get_or_init(|| Self::new(&TREES, settings())).clone();
         shared.walk_if_old();
         shared
     }
 
-    /// Files and directories that a container must not see. Blocks until `/etc` has been walked.
+    fn new(trees: &[&'static str], settings: Settings) -> Self {
+        let tree = |path: &&'static str| Tree {
+            path: Path::new(*path),
+            found: None,
+            walked: None,
+            walking: None,
+            told: false,
+        };
+        let trees = Mutex::new(trees.iter().map(tree).collect());
+        Self { shared: Arc::new(Shared { trees, changed: Condvar::new(), settings }) }
+    }
+
+    /// Files and directories that a container must not see. Blocks until each tree has been walked once, or has had its time.
     pub fn paths(&self) -> io::Result<Vec<PathBuf>> {
         self.walk_if_old();
-        let (_, changed) = &*self.shared;
-        let unknown = |state: &mut State| state.found[0].is_none();
-        let waited = changed.wait_timeout_while(self.state(), PATIENCE, unknown);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.found[0].is_none() {
-            let text = format!("`{}` could not be walked in {} s", TREES[0], PATIENCE.as_secs());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        let patience = self.shared.settings.patience;
+        let mut trees = self.trees();
+        while let Some(left) = trees.iter().filter_map(|tree| tree.worth_waiting(patience)).max() {
+            let waited = self.shared.changed.wait_timeout(trees, left);
+            trees = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(state.found.iter().flatten().flatten().cloned().collect())
+        let mut paths = Vec::new();
+        for tree in trees.iter() {
+            match &tree.found {
+                Some(found) => paths.extend(found.paths.iter().cloned()),
+                None if tree.path == Path::new(NEEDED) => {
+                    let text = format!(
+                        "`{NEEDED}` could not be walked in {} s: is a mount in it dead, or are there too many threads?",
+                        patience.as_secs()
+                    );
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+                // What is in it is not known, so nothing of it is shown.
+                None => paths.push(tree.path.to_owned()),
+            }
+        }
+        Ok(paths)
     }
 
     fn walk_if_old(&self) {
-        let mut state = self.state();
-        let fresh = state.walked.is_some_and(|(at, took)| at.elapsed() < OLD.max(took.saturating_mul(REST)));
-        if fresh || state.walking {
-            return;
-        }
-        state.walking = true;
-        drop(state);
-        let shared = self.clone();
-        thread::spawn(move || shared.walk());
-    }
-
-    fn walk(&self) {
-        let begun = Instant::now();
-        for (number, tree) in TREES.iter().enumerate() {
-            let found = unreadable(Path::new(tree));
-            self.state().found[number] = Some(found);
-            self.shared.1.notify_all();
-        }
-        let mut state = self.state();
-        state.walked = Some((Instant::now(), begun.elapsed()));
-        state.walking = false;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What other users may not read in a tree, on its own filesystem. A directory that others may not enter counts as a whole.
-fn unreadable(tree: &Path) -> Vec<PathBuf> {
-    let Ok(top) = fs::metadata(tree) else { return Vec::new() };
-    let mut found = Vec::new();
-    let mut pending = vec![tree.to_path_buf()];
-    while let Some(dir) = pending.pop() {
-        let before = found.len();
-        // What vanishes meanwhile, or cannot be read by us either, is in no container's way.
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if masks::DIRECTORIES.iter().any(|masked| entry.path() == Path::new(masked)) {
+        let settings = &self.shared.settings;
+        for (number, tree) in self.trees().iter_mut().enumerate() {
+            if let Some(begun) = tree.walking {
+                if begun.elapsed() > settings.patience && !tree.told {
+                    tree.told = true;
+                    let left = if tree.found.is_some() { "what was found before" } else { "all of it" };
+                    tracing::warn!(
+                        tree = %tree.path.display(), hidden = left,
+                        "directory takes long to walk for files that containers must not see; look for a dead mount in it"
+                    );
+                }
                 continue;
             }
-            match verdict(metadata.file_type(), &metadata) {
-                Verdict::Hide => found.push(entry.path()),
-                Verdict::Enter if metadata.dev() == top.dev() => pending.push(entry.path()),
-                Verdict::Enter | Verdict::Show => {}
+            let rest = |took: Duration| settings.old.max(took.saturating_mul(REST));
+            if tree.walked.is_some_and(|(at, took)| at.elapsed() < rest(took)) {
+                continue;
             }
-        }
-        if found.len() - before > EACH_MAX && dir != tree {
-            found.truncate(before);
-            pending.retain(|path| !path.starts_with(&dir));
-            found.push(dir);
+            let (shared, path) = (self.clone(), tree.path);
+            let name = format!("walk {}", path.display());
+            match thread::Builder::new().name(name).spawn(move || shared.walk(number, path)) {
+                // The thread cannot have ended: it needs the lock that is held here.
+                Ok(_) => tree.walking = Some(Instant::now()),
+                Err(error) => {
+                    tracing::warn!(tree = %path.display(), %error, "cannot walk a directory; tried again at the next start");
+                }
+            }
         }
     }
-    found
-}
 
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Hide,
-    Enter,
-    Show,
-}
-
-fn verdict(kind: FileType, metadata: &Metadata) -> Verdict {
-    let may = |bit: u32| metadata.mode() & bit != 0;
-    match () {
-        () if kind.is_dir() && may(OTHERS_ENTER) => Verdict::Enter,
-        () if kind.is_dir() => Verdict::Hide,
-        // Others may run it, so what it holds is no secret.
-        () if kind.is_file() && !may(OTHERS_READ | OTHERS_ENTER) => Verdict::Hide,
-        () if kind.is_socket() || kind.is_fifo() => {
-            if may(OTHERS_READ) {
-                Verdict::Show
-            } else {
-                Verdict::Hide
+    fn walk(&self, number: usize, path: &Path) {
+        let begun = Instant::now();
+        let found = (self.shared.settings.walk)(path);
+        if let Some(tree) = self.trees().get_mut(number) {
+            let known = tree.found.take().unwrap_or_default();
+            for dir in found.whole.iter().filter(|dir| !known.whole.contains(dir)) {
+                tracing::warn!(
+                    dir = %dir.display(),
+                    "containers do not see this directory: it holds too many files that other users may not read"
+                );
             }
+            tree.found = Some(found);
+            tree.walked = Some((Instant::now(), begun.elapsed()));
+            (tree.walking, tree.told) = (None, false);
         }
-        // Links lead to what is shown or hidden by itself; nodes of devices cannot be opened.
-        () => Verdict::Show,
+        self.shared.changed.notify_all();
+    }
+
+    fn trees(&self) -> MutexGuard<'_, Vec<Tree>> {
+        self.shared.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tree {
+    /// How long a start still waits for it.
+    fn worth_waiting(&self, patience: Duration) -> Option<Duration> {
+        let begun = self.walking.filter(|_| self.found.is_none())?;
+        patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
 
     use super::*;
 
+    const TREES: [&str; 2] = ["/etc", "/opt"];
+
+    /// A machine on which the walk of `/opt` ends when the sender is dropped, and how often `/etc` was walked.
+    fn slow(patience: Duration) -> (Unreadable, mpsc::Sender<()>, Arc<AtomicUsize>) {
+        let (release, held) = mpsc::channel();
+        let (held, count) = (Mutex::new(held), Arc::new(AtomicUsize::new(0)));
+        let counted = count.clone();
+        let walk = move |tree: &Path| {
+            match tree == Path::new("/opt") {
+                true => drop(held.lock().unwrap().recv()),
+                false => drop(counted.fetch_add(1, Ordering::Relaxed)),
+            }
+            Private { paths: vec![tree.join("private")], ..Private::default() }
+        };
+        let settings = Settings { walk: Box::new(walk), patience, old: Duration::ZERO };
+        (Unreadable::new(&TREES, settings), release, count)
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is(unreadable: &Unreadable, want: [&str; 2]) -> bool {
+        unreadable.paths().is_ok_and(|paths| paths == want.map(Path::new))
+    }
+
     #[test]
-    fn what_others_may_not_read_is_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let files = [
-            ("shown", 0o644),
-            ("hidden", 0o640),
-            ("sudo", 0o4111),
-            ("open/hidden", 0o600),
-            ("closed/shown", 0o644),
-            ("unlisted/hidden", 0o600),
-        ];
-        let dirs = [("open", 0o755), ("closed", 0o750), ("unlisted", 0o711), ("many", 0o755)];
-        for (name, _) in dirs {
-            fs::create_dir(dir.path().join(name)).unwrap();
-        }
-        let many = (0..=EACH_MAX).map(|number| (format!("many/{number}"), 0o600));
-        for (name, mode) in files.map(|(name, mode)| (name.to_owned(), mode)).into_iter().chain(many) {
-            let path = dir.path().join(name);
-            fs::write(&path, "").unwrap();
-            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-        }
-        for (name, mode) in dirs {
-            fs::set_permissions(dir.path().join(name), Permissions::from_mode(mode)).unwrap();
-        }
-        std::os::unix::fs::symlink("hidden", dir.path().join("link")).unwrap();
-        let mut found = unreadable(dir.path());
-        found.sort();
-        let names: Vec<_> = found.iter().map(|path| path.strip_prefix(dir.path()).unwrap()).collect();
-        let want = ["closed", "hidden", "many", "open/hidden", "unlisted/hidden"].map(Path::new);
-        assert_eq!(names, want);
-        assert_eq!(unreadable(Path::new("/no/such/tree")), Vec::<PathBuf>::new());
+    fn the_first_start_waits_for_every_tree() {
+        let (unreadable, release, _) = slow(Duration::from_secs(3600));
+        let waiting = thread::spawn({
+            let unreadable = unreadable.clone();
+            move || unreadable.paths().unwrap()
+        });
+        until("walked", || unreadable.trees()[0].found.is_some());
+        assert!(!waiting.is_finished());
+        drop(release);
+        assert_eq!(waiting.join().unwrap(), ["/etc/private", "/opt/private"].map(Path::new));
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_walked_is_hidden_and_holds_up_no_other() {
+        let (unreadable, release, walks) = slow(Duration::ZERO);
+        until("hidden as a whole", || is(&unreadable, ["/etc/private", "/opt"]));
+        let before = walks.load(Ordering::Relaxed);
+        until("the other one is walked again", || {
+            is(&unreadable, ["/etc/private", "/opt"]) && walks.load(Ordering::Relaxed) > before
+        });
+        assert!(unreadable.trees()[1].told, "it takes too long");
+        drop(release);
+        until("walked at last", || is(&unreadable, ["/etc/private", "/opt/private"]));
+    }
+
+    #[test]
+    fn without_settings_nothing_starts() {
+        let settings = Settings {
+            walk: Box::new(|_| {
+                loop {
+                    thread::park()
+                }
+            }),
+            patience: Duration::ZERO,
+            old: Duration::ZERO,
+        };
+        let error = Unreadable::new(&TREES, settings).paths().unwrap_err();
+        assert!(error.to_string().contains("`/etc` could not be walked"), "{error}");
     }
 }
