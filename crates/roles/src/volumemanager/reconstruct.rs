@@ -34,19 +34,19 @@ pub async fn reconstruct(
 ) -> Result<(), RunError> {
     let scan = Scan { host, paths, volumes, memory };
     for uid in pods {
-        // One pod's directory that cannot be read holds up no other; what is mounted in it stays as it is.
-        if let Err(error) = scan.mounts(uid).await {
-            let dir = paths.pod_volumes(uid);
-            tracing::error!(dir = %dir.display(), %error, "cannot look for mounts of an earlier process");
-        }
+        unless_failed(&paths.pod_volumes(uid), scan.mounts(uid).await);
     }
-    let failed = |path: &Path, source: io::Error| RunError::Io {
-        what: "look for mounts of an earlier process in",
-        path: path.display().to_string(),
-        source,
+    unless_failed(&paths.plugin(), scan.stages().await);
+    unless_failed(&paths.devices(), scan.devices(pods).await);
+    Ok(())
+}
+
+/// What cannot be read holds up nothing else: what is mounted there stays as it is.
+fn unless_failed<T>(path: &Path, found: io::Result<T>) -> Option<T> {
+    let failed = |error: &io::Error| {
+        tracing::error!(path = %path.display(), %error, "cannot look for mounts of an earlier process");
     };
-    scan.stages().await.map_err(|e| failed(&paths.plugin(), e))?;
-    scan.devices(pods).await.map_err(|e| failed(&paths.devices(), e))
+    found.inspect_err(failed).ok()
 }
 
 struct Scan<'a> {
@@ -90,14 +90,15 @@ impl Scan<'_> {
             if plugin.join(&driver) == self.paths.devices() {
                 continue;
             }
-            for hash in self.directories(&plugin.join(&driver)).await? {
-                let dir = plugin.join(&driver).join(&hash);
+            let drivers = plugin.join(&driver);
+            for hash in unless_failed(&drivers, self.directories(&drivers).await).unwrap_or_default() {
+                let dir = drivers.join(&hash);
                 let record = self.read(&dir.join(VOL_DATA)).await.map(|(volume, _)| volume);
                 match record.or_else(|| self.hashed(&driver, &hash)) {
                     Some(volume) => {
                         self.memory.set_stage(&volume, &Staging::Filesystem, Presence::Uncertain);
                     }
-                    None => self.remove_stage(&dir).await?,
+                    None => drop(unless_failed(&dir, self.remove_stage(&dir).await)),
                 }
             }
         }
@@ -132,8 +133,11 @@ impl Scan<'_> {
                 self.remove_device(&spec_name).await;
                 continue;
             };
+            // Without them the stage is not known either: it must not be taken down below a pod that has the device.
+            let targets = self.device_targets(pods, &spec_name).await;
+            let Some(targets) = unless_failed(&self.paths.device(&spec_name), targets) else { continue };
             self.memory.set_stage(&volume, &Staging::Block(spec_name.clone()), Presence::Uncertain);
-            for target in self.device_targets(pods, &spec_name).await? {
+            for target in targets {
                 self.memory.set_mount(&volume, &target, Mode::Block, Presence::Uncertain);
             }
         }
@@ -189,7 +193,8 @@ impl Scan<'_> {
             return Ok(found);
         }
         for name in self.host.disk.list(dir).await? {
-            if self.host.disk.kind(&dir.join(&name)).await? == Some(Kind::Dir) {
+            let path = dir.join(&name);
+            if unless_failed(&path, self.host.disk.kind(&path).await).flatten() == Some(Kind::Dir) {
                 found.push(name);
             }
         }
@@ -243,5 +248,66 @@ impl Scan<'_> {
             return None;
         };
         record.persistent().then(|| (self.found(driver, handle), record.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bowline_host::fake;
+
+    use super::*;
+
+    const EIO: i32 = 5;
+    const DIR_MODE: u32 = 0o750;
+
+    /// A staged filesystem of each of two drivers, and two devices that a pod has.
+    async fn machine() -> (Host, Arc<fake::FakeHost>, Paths) {
+        let (host, fake) = fake::host(3);
+        let paths = Paths::new(Path::new("/var/lib/kubelet"));
+        for driver in ["a.example", "b.example"] {
+            let dir = paths.global(driver, "h");
+            host.disk.create_dir_all(&dir, DIR_MODE).await.unwrap();
+            Record::staged(driver, "h").write(&host, &dir.join(VOL_DATA)).await.unwrap();
+        }
+        for device in ["c", "d"] {
+            let dir = paths.device_data(device);
+            host.disk.create_dir_all(&dir, DIR_MODE).await.unwrap();
+            host.disk.create_dir_all(&paths.device_map(device), DIR_MODE).await.unwrap();
+            host.disk.create_file(&paths.device_map(device).join("uid")).await.unwrap();
+            let record = Record::device("c.example", device, "node", device);
+            record.write(&host, &dir.join(VOL_DATA)).await.unwrap();
+        }
+        (host, fake, paths)
+    }
+
+    /// One directory that cannot be read keeps neither the kubelet from starting nor another volume from being found.
+    #[tokio::test]
+    async fn what_cannot_be_listed_holds_up_nothing_else() {
+        let all = ["a.example^h", "b.example^h", "c.example^c", "c.example^d"];
+        let table: [(&str, usize, &[&str]); 7] = [
+            ("nothing is wrong", usize::MAX, &all),
+            ("the drivers", 0, &["c.example^c", "c.example^d"]),
+            ("one driver", 1, &["b.example^h", "c.example^c", "c.example^d"]),
+            ("another driver", 2, &["a.example^h", "c.example^c", "c.example^d"]),
+            ("the devices", 3, &["a.example^h", "b.example^h"]),
+            ("who has one device", 4, &["a.example^h", "b.example^h", "c.example^d"]),
+            ("who has another device", 6, &["a.example^h", "b.example^h", "c.example^c"]),
+        ];
+        for (what, list, expected) in table {
+            let (host, fake, paths) = machine().await;
+            if list != usize::MAX {
+                fake.fail_later("list", list, EIO);
+            }
+            let memory = Memory::default();
+            // The directory of the pod has no volumes with a filesystem.
+            reconstruct(&host, &paths, &["uid".to_owned()], &Cache::default(), &memory).await.unwrap();
+            let staged = |name: &String| memory.get(name).is_some_and(|state| !state.absent());
+            let found: Vec<_> = memory.names().into_iter().filter(staged).collect();
+            let expected: Vec<_> = expected.iter().map(|name| format!("kubernetes.io/csi/{name}")).collect();
+            assert_eq!(found, expected, "{what}");
+            assert_eq!(fake.planned(), [""; 0], "{what}");
+        }
     }
 }
