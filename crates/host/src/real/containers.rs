@@ -237,8 +237,11 @@ impl Containers for RealContainers {
     }
 
     async fn signal(&self, id: &str, signal: i32) -> Result<()> {
-        let what = format!("send signal {signal} to container `{id}`");
         let record = self.record(id)?;
+        let what = format!(
+            "send signal {signal} to container `{id}` (`ls -la {}` shows its record)",
+            record.dir().display()
+        );
         let name = Signal::from_named_raw(signal).ok_or_else(|| KernelError::errno(&what, libc::EINVAL))?;
         match self.read_state(&what, &record).await? {
             Some(State::Running { .. }) => {}

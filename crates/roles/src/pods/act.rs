@@ -216,7 +216,11 @@ impl Pods {
         text: String,
     ) -> Result<(), EffectError> {
         let id = seen.id(container, number);
-        self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await?;
+        let sent = self.on_container("signal", &id, self.ports.host.containers.signal(&id, signal)).await;
+        if let (Err(error), Some(pod)) = (&sent, &seen.pod) {
+            self.recorder.warning(pod.as_ref(), "FailedKillPod", format!("error killing pod: {error}"));
+        }
+        sent?;
         // Noted when it is sent, so that one that was not is sent again. Nobody decides about the pod in between.
         self.runtime.signalled(&seen.uid, container, number, signal, seen.now);
         // A container with a preStop hook was told of when that began.

@@ -43,6 +43,8 @@ async fn signals_that_could_not_be_sent_are_sent_again() {
         world.delete(&pod, None).await;
         world.until("gone", |w| w.phase("p") == "gone").await;
         assert_eq!(world.events("Killing"), ["Stopping container main"]);
+        let failed = world.events("FailedKillPod");
+        assert!(failed[0].starts_with("error killing pod: ") && failed.len() == 1, "{failed:?}");
         world.assert_clean().await;
     }
 }
