@@ -9,6 +9,7 @@ use bowline_machinery::Recorder;
 use bowline_machinery::effect::{EffectError, Part};
 use jiff::Timestamp;
 
+use super::decide::next_kill;
 use super::model::{Action, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Why};
 use super::role::Pods;
 use super::{spec, status};
@@ -55,9 +56,7 @@ impl Pods {
             }
             Action::PatchStatus(patch) => {
                 let Some(pod) = &seen.pod else { return Ok(()) };
-                self.tell_of_status(pod, &patch);
-                let patched = self.effects.patch_strategic::<Pod>(Part::Status, pod, patch).await;
-                return gone_is_fine(patched.map(drop));
+                return self.patch_status(&seen, pod, patch).await;
             }
             Action::Report(text) => {
                 if let Some(pod) = &seen.pod {
@@ -104,6 +103,33 @@ impl Pods {
             self.recorder.warning(pod.as_ref(), reason, text);
         }
         Some(next)
+    }
+
+    /// With an API server that does not answer, a container gets no more time to end than it has.
+    async fn patch_status(
+        &self,
+        seen: &Observed,
+        pod: &Pod,
+        patch: serde_json::Value,
+    ) -> Result<(), EffectError> {
+        self.tell_of_status(pod, &patch);
+        let patch = self.effects.patch_strategic::<Pod>(Part::Status, pod, patch);
+        let patched = match next_kill(seen, pod) {
+            None => patch.await,
+            Some(at) => {
+                // Nor does it get the pause before the next try.
+                self.alarms.set(&seen.uid, at, seen.now);
+                let left = Duration::try_from(at.duration_since(seen.now)).unwrap_or_default();
+                let late = |_| {
+                    let pod = spec::pod_text(pod);
+                    let text =
+                        format!("patch status of pod {pod}: no answer before a container is to be killed");
+                    Err(EffectError::unknown(text))
+                };
+                tokio::time::timeout(left, patch).await.unwrap_or_else(late)
+            }
+        };
+        gone_is_fine(patched.map(drop))
     }
 
     /// Says in events what the status shows, because people look there first.

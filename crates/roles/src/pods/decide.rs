@@ -13,6 +13,7 @@ use super::probes::{self, after};
 use super::{spec, status};
 use crate::kubelet::Reported;
 pub use start::{Run, backing_off, blocked, run_of};
+pub use stop::next_kill;
 
 /// A volume that cannot be worked out for this long is worth an event: before, the watches may just be apart.
 const PROBLEM_PATIENCE: Duration = Duration::from_secs(10);

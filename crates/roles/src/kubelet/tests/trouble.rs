@@ -1,9 +1,17 @@
 //! Containers that cannot be started, waited for, ended or removed at the first try.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_api::{Meta, build};
+use bowline_host::fake::Program;
+use bowline_machinery::client::in_process;
+use http::Request;
+use kube::client::Body;
+use serde_json::json;
 use tonic::Code;
+use tower::Service;
 
 use super::driver::Fault;
 use super::world::World;
@@ -47,6 +55,38 @@ async fn signals_that_could_not_be_sent_are_sent_again() {
         assert!(failed[0].starts_with("error killing pod: ") && failed.len() == 1, "{failed:?}");
         world.assert_clean().await;
     }
+}
+
+/// A status that cannot be written does not give a container more time than it has.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_does_not_delay_a_kill() {
+    let mut world = World::new(5).await;
+    let (server, cut) = (world.server.clone(), Arc::new(AtomicBool::new(false)));
+    let silent = cut.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let lost = silent.load(Ordering::Relaxed) && request.uri().path().ends_with("/pods/p/status");
+        let answer = server.clone().call(request);
+        async move { if lost { std::future::pending().await } else { answer.await } }
+    });
+    world.start_kubelet_with(in_process(service)).await;
+    world.fake.set_program("check", Program::default());
+    let mut pod = build::pod("p").shell("sleep 9").grace_seconds(5).build();
+    let probe = json!({"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 1});
+    pod.spec.as_mut().unwrap().containers[0].readiness_probe = serde_json::from_value(probe).unwrap();
+    let pod = world.pod(pod).await;
+    let ready = |w: &World| w.live_pod("p").status?.container_statuses?.first().map(|main| main.ready);
+    world.until("ready", |w| ready(w) == Some(true)).await;
+    world.fake.only_killed_ends(&world.running()[0]);
+    world.delete(&pod, None).await;
+    // The next thing that the status would tell of.
+    world.fake.set_program("check", Program { code: 1, ..Program::default() });
+    cut.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(world.running().len(), 1, "it has its time");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.running(), [""; 0]);
+    cut.store(false, Ordering::Relaxed);
+    world.until("gone", |w| w.phase("p") == "gone").await;
 }
 
 #[tokio::test(start_paused = true)]

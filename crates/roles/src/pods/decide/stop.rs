@@ -48,6 +48,21 @@ pub(super) fn of_condemned(seen: &Observed, pod: &Pod) -> Option<Step> {
     stop(seen, Some(pod), condemned, end)
 }
 
+/// Every container of a pod that is being deleted.
+fn of_deleted(seen: &Observed, pod: &Pod) -> Option<Step> {
+    let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
+    stop(seen, Some(pod), |_, _| true, |_, _| end)
+}
+
+/// When the next container has used up its time to end, if one is ending: nothing else may take longer than that.
+pub fn next_kill(seen: &Observed, pod: &Pod) -> Option<Timestamp> {
+    let ending = if pod.deleting() { of_deleted(seen, pod) } else { of_condemned(seen, pod) };
+    match ending? {
+        Step::Wait(why) => why.until(),
+        _ => None,
+    }
+}
+
 /// What the pod gives its containers to end.
 fn grace(pod: &Pod) -> Duration {
     let given = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
@@ -56,8 +71,7 @@ fn grace(pod: &Pod) -> Duration {
 
 /// The Pod object outlives its containers and its mounts: nobody may believe the volume free before it is.
 pub(super) fn ending(seen: &Observed, pod: &Pod) -> Step {
-    let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
-    match stop(seen, Some(pod), |_, _| true, |_, _| end) {
+    match of_deleted(seen, pod) {
         Some(Step::Wait(why)) => return still_running(seen, pod, why),
         Some(step) => return step,
         None => {}
