@@ -6,6 +6,7 @@
 //! deleted that takes disk, and with a pause between two steps, because what fills the disk may still be running and take
 //! the first one.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use bowline_host::real;
 const NAME: &str = "spare";
 const SIZE: u64 = 4 << 20;
 const STEP: u64 = 1 << 20;
+/// What `st_blocks` counts.
+const STAT_BLOCK: u64 = 512;
 /// The file is made whole again when this much is free.
 const PLENTY: u64 = 64 << 20;
 /// Between two steps for others.
@@ -30,7 +33,8 @@ impl Spare {
     /// The file as it was left, or a new one if there is plenty of room.
     pub fn open(dir: &Path) -> Self {
         let path = dir.join(NAME);
-        let size = std::fs::metadata(&path).map_or(0, |found| found.len());
+        // A length without blocks gives nothing up.
+        let size = std::fs::metadata(&path).map_or(0, |found| found.len().min(found.blocks() * STAT_BLOCK));
         let mut spare = Self { path, size, given: None };
         spare.refill(free(dir));
         spare
@@ -48,8 +52,9 @@ impl Spare {
         }
         let fill = || {
             let file = real::private_file(&self.path)?;
-            file.set_len(SIZE)?;
-            real::preallocate(&self.path, 0, SIZE)
+            // The length last: until then a crash leaves a spare that counts as it did before.
+            real::preallocate(&self.path, 0, SIZE)?;
+            file.set_len(SIZE)
         };
         // Without it a disk may stay full, but nothing is wrong yet.
         match fill() {
@@ -96,4 +101,21 @@ impl Spare {
 /// Unknown is taken for nothing.
 pub fn free(dir: &Path) -> u64 {
     real::free_bytes(dir).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a crash leaves it that came between the length and the blocks.
+    #[test]
+    fn a_file_without_blocks_is_no_spare() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+        let spare = Spare::open(dir.path());
+        assert_eq!(spare.left(), SIZE, "the disk of the tests has room and allocates");
+        let blocks = std::fs::metadata(&path).unwrap().blocks() * STAT_BLOCK;
+        assert!(blocks >= SIZE, "{blocks} bytes are allocated");
+    }
 }
