@@ -12,6 +12,7 @@ mod workers;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bowline_api::ObjectKey;
 use bowline_host::real::ProcessLock;
@@ -39,6 +40,7 @@ const SEPARATOR: char = '\0';
 /// Everything is read once, at opening, so a cache would only take memory.
 const CACHE_BYTES: u64 = 1 << 20;
 const MEMTABLE_BYTES: u64 = 8 << 20;
+/// The least that the database accepts.
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// One thread suffices for the flushes and compactions of two keyspaces.
 const WORKERS: usize = 1;
@@ -53,6 +55,8 @@ pub struct FileBackend {
     files: Option<Files>,
     /// Set while the database runs without its threads.
     pause: Option<Pause>,
+    /// The pause after the last failure of the threads.
+    last_failure: Option<Pause>,
     mark: MarkFile,
     reserve: Reserve,
     spare: Spare,
@@ -98,7 +102,7 @@ pub fn open(dir: &Path) -> Result<(FileBackend, Loaded), OpenError> {
     }
     let (reserve, spare) = (Reserve::new(&database), Spare::open(dir));
     let (dir, files) = (dir.to_owned(), Some(files));
-    let backend = FileBackend { dir, files, pause, mark, reserve, spare, _lock: lock };
+    let backend = FileBackend { dir, files, pause, last_failure: None, mark, reserve, spare, _lock: lock };
     Ok((backend, loaded))
 }
 
@@ -243,9 +247,9 @@ impl FileBackend {
 
     /// After a batch: goes on with threads when there is room for what they write.
     fn end_pause(&mut self, free: u64) {
-        if self.pause.is_some_and(|pause| pause.is_over(free)) {
+        if self.pause.is_some_and(|pause| pause.is_over(free, Instant::now())) {
             match self.open_again(None) {
-                Ok(_) => tracing::info!("the disk of the store has room again: writing tables"),
+                Ok(_) => tracing::info!("the disk of the store may have room again: writing tables"),
                 // The next write reads back what is there.
                 Err(why) => tracing::error!(%why, "the store could not be opened again"),
             }
@@ -261,9 +265,11 @@ impl Backend for FileBackend {
         let taken = match files.append(batch, version) {
             Ok(taken) => taken,
             Err(error) => {
-                let pause = Pause::after_failure(spare::free(&self.dir));
+                let free = spare::free(&self.dir);
+                let pause = Pause::after_failure(free, self.last_failure, Instant::now());
                 match (&error, pause) {
                     (fjall::Error::Poisoned, Some(pause)) => {
+                        self.last_failure = Some(pause);
                         self.append_without_threads((batch, version), pause)?
                     }
                     _ => {
