@@ -209,18 +209,20 @@ fn in_force(have: &VolumeRecord, seen: &Seen) -> BTreeMap<String, Staging> {
     stagings.map(|(node, staging)| (node.clone(), staging.clone())).collect()
 }
 
-/// Unmounts and detaches. What is not staged counts as done. A volume in quarantine has no record; what the kernel
-/// shows of its image is enough.
+/// Unmounts and detaches. What is not staged counts as done.
 pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()> {
     let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "staging_target_path").await?;
     let want = Undo { path, ..want };
     let have = want.id.as_ref().and_then(|id| driver.pool.volumes.get(id));
-    let known = want.id.clone().filter(|id| have.is_some() || driver.pool.volumes.is_quarantined(id));
-    let Some(id) = known else {
-        return targets::refuse_mounted(&driver.host, &want).await;
+    let (id, have) = match (want.id.clone(), have) {
+        (Some(id), Some(have)) => (id, have),
+        (Some(id), None) if driver.pool.volumes.is_quarantined(&id) => {
+            return target::take_down_quarantined(driver, &id, &want.path).await;
+        }
+        _ => return targets::refuse_mounted(&driver.host, &want).await,
     };
     let seen = Seen::look(driver, &id).await?;
-    let shared = have.as_ref().is_some_and(|have| plan::elsewhere(have, &seen, &node.id).next().is_some());
+    let shared = plan::elsewhere(&have, &seen, &node.id).next().is_some();
     // Which node a target belongs to cannot be told; the last one to unstage must leave none.
     if let Some(other) = seen.uses_besides(&want.path).next().filter(|_| !shared) {
         let how = format!("published at `{}`", other.display());
@@ -228,7 +230,7 @@ pub async fn unstage(driver: &Driver, node: &NamedNode, want: Undo) -> Result<()
     }
     driver.point("local.node-unstage.before-unmount");
     target::unmount_all(driver, &seen, &want.path).await?;
-    if let Some(have) = have.filter(|have| have.staged.len() > 1) {
+    if have.staged.len() > 1 {
         // While another node keeps the device attached, only the record tells that this one does not use it.
         driver.point("local.node-unstage.before-record");
         let mut record = (*have).clone();

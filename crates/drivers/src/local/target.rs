@@ -12,9 +12,10 @@ use super::mounts::{self, Owner, Seen};
 use super::parse::{NodePublishVolume, StageVolume, Undo};
 use super::plan::{self, NodePublish};
 use super::record::VolumeRecord;
-use super::stage;
+use super::{prepare, stage};
 use crate::capability::Mode;
 use crate::error::{During, VolumeError};
+use crate::id::VolumeId;
 use crate::place;
 use crate::targets::{self, TARGET_MODE};
 
@@ -99,22 +100,43 @@ pub async fn unpublish(driver: &Driver, want: Undo) -> Result<()> {
     let path = place::to_undo(&driver.host, &driver.config.pool, &want.path, "target_path").await?;
     let want = Undo { path, ..want };
     let have = want.id.as_ref().and_then(|id| driver.pool.volumes.get(id));
-    let known = want.id.clone().filter(|id| have.is_some() || driver.pool.volumes.is_quarantined(id));
-    match (known, have) {
+    match (&want.id, have) {
         (Some(id), Some(have)) if have.ephemeral => {
-            ephemeral::unpublish(driver, &id, &have, &want.path).await?;
+            ephemeral::unpublish(driver, id, &have, &want.path).await?;
         }
-        (Some(id), _) => {
+        (Some(id), Some(_)) => {
             driver.point("local.node-unpublish.before-unmount");
-            let seen = Seen::glance(driver, &id, BTreeSet::new()).await?;
+            let seen = Seen::glance(driver, id, BTreeSet::new()).await?;
             unmount_all(driver, &seen, &want.path).await?;
         }
-        (None, _) => targets::refuse_mounted(&driver.host, &want).await?,
+        (Some(id), None) if driver.pool.volumes.is_quarantined(id) => {
+            take_down_quarantined(driver, id, &want.path).await?;
+        }
+        _ => targets::refuse_mounted(&driver.host, &want).await?,
     }
     driver.point("local.node-unpublish.before-remove");
     targets::remove(&driver.host, &want.path).await?;
     driver.point("local.node-unpublish.after-remove");
     Ok(())
+}
+
+/// Takes a volume in quarantine off a path. It has no record that tells which node has it staged, or whether it is
+/// ephemeral; what the kernel shows of its image is enough. The device goes when nothing shows it any more: no call may
+/// come after this one.
+pub async fn take_down_quarantined(driver: &Driver, id: &VolumeId, path: &Path) -> Result<()> {
+    driver.point("local.quarantined.before-unmount");
+    let seen = Seen::glance(driver, id, BTreeSet::new()).await?;
+    unmount_all(driver, &seen, path).await?;
+    driver.point("local.quarantined.before-detach");
+    let seen = Seen::look(driver, id).await?;
+    if seen.uses_besides(Path::new("")).next().is_some() {
+        return Ok(());
+    }
+    driver.claims.release(id);
+    match &seen.device {
+        Some(device) => prepare::detach(driver, id, device).await,
+        None => Ok(()),
+    }
 }
 
 /// Unmounts until nothing of this volume shows at the path.

@@ -70,6 +70,17 @@ async fn answers_to_a_first_publish() {
     }
 }
 
+/// Nothing but this call comes for it.
+#[tokio::test]
+async fn a_quarantined_one_keeps_no_device() {
+    let world = World::new().await;
+    show(&world, ephemeral("a")).await.unwrap();
+    let world = world.quarantine("e").await;
+    world.unpublish("e", "a").await.unwrap();
+    assert_eq!((world.machine.loops(), world.machine.mounts()), (Vec::new(), Vec::new()));
+    assert!(world.exists(&world.image("e")).await, "what it is cannot be told, so it stays");
+}
+
 #[tokio::test]
 async fn sizes_and_kinds() {
     let world = World::new().await;

@@ -110,6 +110,25 @@ async fn two_nodes_share_a_device() {
     assert_eq!(world.machine.loops(), []);
 }
 
+/// Without a record it cannot be told which node has what; each takes down its own, and the last one the device.
+#[tokio::test]
+async fn two_nodes_take_down_a_quarantined_volume() {
+    for many in [mount_as("ext4", Mode::MultiNodeMultiWriter), block_as(Mode::MultiNodeMultiWriter)] {
+        let world = World::new().await;
+        world.staged("v", many.clone()).await;
+        world.publish("v", "a", many.clone()).await.unwrap();
+        attach_to(&world, OTHER_NODE, many.clone(), false).await.unwrap();
+        stage_other(&world, many.clone()).await.unwrap();
+        publish_other(&world, "b", many.clone()).await.unwrap();
+        let world = world.quarantine("v").await;
+        world.unpublish("v", "a").await.unwrap();
+        world.unstage("v").await.expect("the other node does not keep this one from it");
+        assert_eq!(world.machine.loops().len(), 1, "the other node has it");
+        take_down_other(&world, "b").await;
+        assert_eq!((world.machine.loops(), world.machine.mounts()), (Vec::new(), Vec::new()));
+    }
+}
+
 /// A staging that fails takes back what it did, not what another node has.
 #[tokio::test]
 async fn a_failed_staging_leaves_the_other_node_its_device() {

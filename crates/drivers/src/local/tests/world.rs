@@ -89,6 +89,16 @@ impl World {
         Self::on(self.machine, self.config, fault).await
     }
 
+    /// Spoils the record of a volume, so that the next start does not know what it is.
+    pub async fn quarantine(self, id: &str) -> Self {
+        let path = self.record_path(id);
+        let record = String::from_utf8(self.host.disk.read(&path).await.unwrap()).unwrap();
+        let newer = record.replace("\"version\": 2", "\"version\": 3");
+        assert_ne!(record, newer);
+        self.host.disk.write_atomic(&path, newer.as_bytes(), 0o600).await.unwrap();
+        self.restart().await
+    }
+
     pub fn channel(&self) -> Channel {
         self.channel.clone()
     }
