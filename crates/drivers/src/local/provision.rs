@@ -112,11 +112,10 @@ async fn refuse_in_use(driver: &Driver, id: &VolumeId, record: &VolumeRecord) ->
     }
     let Some(device) = &seen.device else { return Ok(()) };
     let attached = || in_use(format!("attached as `{}`", device.display()));
-    // A block volume shows nowhere but at its targets.
-    let staged_as_block = record.staged.values().any(|staging| staging.block);
-    if staged_as_block || seen.uses_besides(Path::new("")).next().is_some() {
+    if seen.uses_besides(Path::new("")).next().is_some() {
         return attached();
     }
-    // Nothing shows it: a failed staging could not let go of it. The kernel knows whether anybody else has it.
+    // Nothing shows it: a failed staging could not let go of it, or the end of one could not be recorded. The kernel
+    // knows whether anything has it open.
     driver.host.kernel.loop_release(device, &driver.pool.image(id)).await.or_else(|_| attached())
 }

@@ -46,12 +46,19 @@ async fn a_volume_in_use_is_refused_and_untouched() {
     world.assert_clean("deleted").await;
 }
 
+/// Its staging shows nowhere, and what the record says of it may be out of date.
 #[tokio::test]
-async fn an_attached_block_volume_is_in_use() {
+async fn a_block_volume_is_in_use_as_long_as_something_has_its_device() {
     let world = World::new().await;
     world.staged("v", block()).await;
+    world.publish("v", "a", block()).await.unwrap();
     world.detach("v").await.unwrap();
-    assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition);
+    assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition, "a target shows it");
+    world.unpublish("v", "a").await.unwrap();
+    world.machine.fail_next("loop_detach", 16);
+    assert_eq!(code(&world.delete("v").await), Code::FailedPrecondition, "a process has it open");
+    world.delete("v").await.unwrap();
+    world.assert_clean("deleted").await;
 }
 
 /// A staging failed, and so did letting go of its device; nobody comes back to unstage it.

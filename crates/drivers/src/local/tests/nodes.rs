@@ -129,6 +129,25 @@ async fn two_nodes_take_down_a_quarantined_volume() {
     }
 }
 
+/// Goal: what a full disk kept from being recorded keeps no volume from being deleted.
+#[tokio::test]
+async fn a_device_whose_unstaging_was_not_recorded_is_let_go() {
+    let many = || block_as(Mode::MultiNodeMultiWriter);
+    let world = World::new().await;
+    world.staged("v", many()).await;
+    attach_to(&world, OTHER_NODE, many(), false).await.unwrap();
+    stage_other(&world, many()).await.unwrap();
+    world.machine.fail_next("write_atomic", 5);
+    world.unstage("v").await.unwrap();
+    assert_eq!(world.machine.planned(), [] as [String; 0], "it was tried");
+    let world = world.restart().await;
+    take_down_other(&world, "b").await;
+    let request = csi::ControllerUnpublishVolumeRequest { volume_id: "v".into(), ..Default::default() };
+    world.controller().controller_unpublish_volume(request).await.unwrap();
+    world.delete("v").await.unwrap();
+    world.assert_clean("deleted").await;
+}
+
 /// A staging that fails takes back what it did, not what another node has.
 #[tokio::test]
 async fn a_failed_staging_leaves_the_other_node_its_device() {
