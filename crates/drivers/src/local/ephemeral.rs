@@ -69,6 +69,7 @@ pub fn parse(request: &csi::NodePublishVolumeRequest, node: &NamedNode) -> Resul
         name: id.to_string(),
         range: Range { required: size, limit: 0 },
         access: parse::access(std::slice::from_ref(&capability))?,
+        capabilities: vec![capability.clone()],
         chose_filesystem: true,
         source: None,
         parameters: settings,

@@ -1,4 +1,5 @@
-//! Requests as types. Every INVALID_ARGUMENT of the driver is decided here or in what this calls.
+//! Requests as types. Every INVALID_ARGUMENT of the driver is decided here or in what this calls, but for what only a new
+//! volume is refused for (`recipe`).
 //!
 //! The order of checks is the one callers rely on: missing fields first, then values; an id that no volume
 //! can have is reported last, as a volume that does not exist.
@@ -31,6 +32,8 @@ pub struct CreateVolume {
     pub name: String,
     pub range: Range,
     pub access: Access,
+    /// What a new volume has to be made and mounted with; one that exists is not judged by it.
+    pub capabilities: Vec<Capability>,
     /// Whether the caller chose the filesystem, as opposed to taking what comes.
     pub chose_filesystem: bool,
     pub source: Option<Source>,
@@ -86,7 +89,6 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
     let parameters = parameters(request.parameters)?;
     let mut capabilities = capabilities(&request.volume_capabilities)?;
     recipe::settle(&parameters, &mut capabilities)?;
-    recipe::check(&parameters, &capabilities)?;
     let access = access(&capabilities)?;
     let names_filesystem = |c: &Capability| matches!(c.access, AccessType::Mount { fs: Some(_), .. });
     let mutable = Settings::parse("mutable_parameters", &request.mutable_parameters)?;
@@ -98,6 +100,7 @@ pub fn create_volume(request: csi::CreateVolumeRequest) -> Result<CreateVolume> 
         range: Range::parse(request.capacity_range.as_ref())?,
         access,
         chose_filesystem: capabilities.iter().any(names_filesystem),
+        capabilities,
         source: snapshot::source(request.volume_content_source.as_ref())?,
         parameters,
         mutable,

@@ -7,8 +7,8 @@ use super::mounts::Seen;
 use super::parse::CreateVolume;
 use super::plan::{self, Create};
 use super::record::{Phase, VolumeRecord};
-use super::restore;
 use super::room::{self, Reservation};
+use super::{recipe, restore};
 use crate::error::{VolumeError, chain};
 use crate::id::VolumeId;
 
@@ -22,6 +22,10 @@ pub async fn create(driver: &Driver, mut want: CreateVolume) -> Result<VolumeRec
     let total = driver.pool.space().await?.total;
     let room = room::now(driver, total);
     let have = driver.pool.volumes.get(&id).map(|have| (*have).clone());
+    if have.is_none() {
+        // A volume that an earlier version made with options that are refused now is still there.
+        recipe::check(&want.parameters, &want.capabilities)?;
+    }
     let planned = match restore::origin(driver, &want, have.as_ref())? {
         Some(origin) => plan::snapshot::create_from(want, have, &origin, room)?,
         None => {

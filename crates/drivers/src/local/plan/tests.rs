@@ -27,6 +27,7 @@ fn wanted() -> CreateVolume {
         name: "v".into(),
         range: Range { required: SIZE, limit: 0 },
         access: Access { block: false, filesystem: Some(FsType::Ext4) },
+        capabilities: Vec::new(),
         chose_filesystem: true,
         source: None,
         parameters: Default::default(),

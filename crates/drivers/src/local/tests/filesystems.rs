@@ -244,6 +244,8 @@ async fn options_of_an_earlier_version_do_not_stop_a_volume_in_use() {
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     assert_eq!(world.machine.loops(), [], "nothing was attached or formatted");
 
+    world.controller().create_volume(create("v", old())).await.expect("it exists");
+
     // As the earlier version left it: the digest of what it staged with is on record.
     world.stage("v", mount()).await.unwrap();
     let (path, [new, digest]) = (world.record_path("v"), [mount(), old()].map(|c| digest(&c)));

@@ -219,6 +219,7 @@ fn restore(change: impl FnOnce(&mut CreateVolume)) -> CreateVolume {
         name: "r".into(),
         range: Range::default(),
         access: ext4(),
+        capabilities: Vec::new(),
         chose_filesystem: false,
         source: Some(Source::Snapshot(SnapshotId::for_name("s"))),
         parameters: BTreeMap::new(),
