@@ -120,7 +120,7 @@ pub async fn serve(listener: TcpListener, server: Server, config: Config, shutdo
                         () = served => {}
                         () = seat.evicted.cancelled() => {
                             if server.refused_connection() {
-                                tracing::warn!(%address, "too many connections of clients without credentials: closing the oldest ones");
+                                tracing::warn!(%address, "too many connections of clients without credentials, or of one user: closing the oldest ones");
                             }
                         }
                     }
@@ -162,8 +162,11 @@ async fn connection(
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let identity = identity(chain, clients.as_ref(), server.now());
-    if matches!(identity, Identity::Certificate(_)) {
-        owner.is_known();
+    if let Identity::Certificate(holder) = &identity
+        && !owner.is_known(&holder.user)
+        && server.refused_connection()
+    {
+        tracing::warn!(%address, user = holder.user.name, "too many connections of one user: refusing its requests on some with 429");
     }
     let peer = Peer { identity, address: Some(address), closing: shutdown.clone() };
     let streams_max = match server.limits().settings.http2_max_streams_per_connection {

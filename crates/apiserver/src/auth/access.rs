@@ -14,7 +14,7 @@ use super::impersonate::impersonated;
 use super::static_tokens::StaticTokens;
 use super::token::{TokenSettings, Tokens};
 use super::user::User;
-use crate::limits::{ConnectionOwner, LimitSettings};
+use crate::limits::{ConnectionOwner, LimitSettings, too_many_requests};
 use crate::server::Peer;
 use crate::status::Status;
 use crate::store::Store;
@@ -132,10 +132,11 @@ impl Access {
         let review = |token: &str| self.review(token, &[], now);
         let user = self.authenticator.user(&peer.identity, &head.headers, now, review)?;
         // A client with a token is only known by its requests.
-        if let Some(owner) = head.extensions.get::<ConnectionOwner>().filter(|_| !user.is_anonymous()) {
-            owner.is_known();
+        let owner = head.extensions.get::<ConnectionOwner>().filter(|_| !user.is_anonymous());
+        match owner.is_none_or(|owner| owner.is_known(&user)) {
+            true => Ok(user),
+            false => Err(too_many_requests()),
         }
-        Ok(user)
     }
 
     /// Whose a token is. No audiences are those of this server.

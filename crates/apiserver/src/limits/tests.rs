@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::auth::tests::server_with;
-use crate::auth::{Holder, Identity, Mode, Settings};
+use crate::auth::{Holder, Identity, MASTERS, Mode, Settings};
 use crate::http::body::Body;
 use crate::http::path;
 use crate::server::{Peer, Server};
@@ -157,7 +157,7 @@ fn connections_of_known_clients_are_counted() {
     let connections = Arc::new(Connections::new(3, 2));
     let known = |address| {
         let seat = connections.take(address)?;
-        seat.owner().is_known();
+        assert!(seat.owner().is_known(&user("admin", &[MASTERS])));
         Some(seat)
     };
     let [one, other] = addresses();
@@ -181,7 +181,7 @@ fn connections_of_unknown_clients_make_way() {
     let known: Vec<_> = (0..4)
         .map(|_| {
             let seat = connections.take(other).unwrap();
-            seat.owner().is_known();
+            assert!(seat.owner().is_known(&user("admin", &[MASTERS])));
             flood.push(connections.take(one).unwrap());
             seat
         })
@@ -197,10 +197,55 @@ fn connections_of_unknown_clients_make_way() {
     let connections = Arc::new(Connections::new(100, 2));
     let flood = [connections.take(one).unwrap(), connections.take(one).unwrap()];
     let known = connections.take(one).unwrap();
-    known.owner().is_known();
+    assert!(known.owner().is_known(&user("admin", &[MASTERS])));
     assert!(flood[0].evicted.is_cancelled() && !flood[1].evicted.is_cancelled());
     let _next = connections.take(one).unwrap();
     assert!(flood[1].evicted.is_cancelled() && !known.evicted.is_cancelled());
+}
+
+/// A pod has as many addresses as it likes, and no more connections than one user gets.
+#[test]
+fn a_user_cannot_take_all_connections() {
+    let connections = Arc::new(Connections::new(64, 64));
+    let address = |n: u8| IpAddr::from([127, 0, 0, n]);
+    let open = |n: u8, user: &User| {
+        let seat = connections.take(address(n)).unwrap();
+        let known = seat.owner().is_known(user);
+        (seat, known)
+    };
+    let users: Vec<_> = (0..7).map(|n| user(&format!("pod-{n}"), &[])).collect();
+    let mut greedy: Vec<_> = (0..64).map(|n| open(n, &users[0])).collect();
+    assert_eq!(greedy.iter().filter(|(_, known)| *known).count(), 8, "an eighth");
+    let (last, known) = greedy.last().unwrap();
+    assert!(!known && !last.owner().is_known(&users[0]), "asked again");
+    let others: Vec<_> = users[1..].iter().flat_map(|user| (0..8).map(|n| open(n, user))).collect();
+    let known = others.iter().filter(|(_, known)| *known).count();
+    assert_eq!(known, 40, "workloads have three quarters");
+    let node = user("system:node:n", &["system:nodes"]);
+    let admin = user("admin", &[MASTERS]);
+    let kept: Vec<_> = (0..16).map(|n| open(n, if n < 8 { &node } else { &admin })).collect();
+    assert!(kept.iter().all(|(seat, known)| *known && !seat.evicted.is_cancelled()));
+    assert!(connections.take(address(1)).is_none(), "all are known");
+
+    greedy.retain(|(_, known)| !known);
+    assert!(open(1, &users[6]).1, "what has ended no longer counts");
+    drop((greedy, others, kept));
+    assert_eq!((0..64).filter(|n| open(*n, &users[0]).1).count(), 64, "one at a time");
+}
+
+/// Pods share addresses with the kubelet.
+#[test]
+fn workloads_cannot_take_all_connections_of_an_address() {
+    let connections = Arc::new(Connections::new(64, 8));
+    let [one, _] = addresses();
+    let open = |user: &User| {
+        let seat = connections.take(one)?;
+        seat.owner().is_known(user).then_some(seat)
+    };
+    let pods: Vec<_> =
+        ["a", "b"].iter().flat_map(|name| (0..8).filter_map(|_| open(&user(name, &[])))).collect();
+    assert_eq!(pods.len(), 6);
+    assert!(open(&user("system:node:n", &["system:nodes"])).is_some());
 }
 
 #[test]
@@ -216,6 +261,17 @@ fn memory_is_given_back_when_half_of_many_connections_are_gone() {
 }
 
 async fn ask(server: &Server, name: &str, method: Method, path: &str) -> (u16, HeaderMap, Body) {
+    ask_over(server, None, name, method, path).await
+}
+
+/// The same over a connection that counts.
+async fn ask_over(
+    server: &Server,
+    connection: Option<&ConnectionSeat>,
+    name: &str,
+    method: Method,
+    path: &str,
+) -> (u16, HeaderMap, Body) {
     let until = Timestamp::MAX;
     let holder = Holder { user: Arc::new(user(name, &[])), until };
     let identity = Identity::Certificate(Arc::new(holder));
@@ -223,6 +279,9 @@ async fn ask(server: &Server, name: &str, method: Method, path: &str) -> (u16, H
     let mut request =
         http::Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).unwrap();
     request.extensions_mut().insert(peer);
+    if let Some(connection) = connection {
+        request.extensions_mut().insert(connection.owner());
+    }
     let (head, body) = server.handle(request).await.into_parts();
     (head.status.as_u16(), head.headers, body)
 }
@@ -255,4 +314,18 @@ async fn a_refusal_says_when_to_try_again() {
     assert!(page.lines().any(|found| found == line), "{page}");
     drop(first);
     assert_eq!(ask(&server, "joe", Method::GET, &watch).await.0, 200, "its end makes room");
+}
+
+#[tokio::test]
+async fn requests_over_a_connection_too_many_are_refused() {
+    let limits = LimitSettings { max_connections: 8, ..LimitSettings::default() };
+    let modes = vec![Mode::AlwaysAllow];
+    let server = server_with(Settings { modes, limits, ..Settings::default() }).await;
+    let seats = addresses().map(|address| server.limits().connections.take(address).unwrap());
+    let get = |connection, name| ask_over(&server, Some(connection), name, Method::GET, CONFIGMAPS);
+    assert_eq!(get(&seats[0], "joe").await.0, 200);
+    let (code, headers, _) = get(&seats[1], "joe").await;
+    assert_eq!((code, headers["retry-after"].to_str().unwrap()), (429, "1"), "an eighth of 8 is one");
+    assert_eq!(get(&seats[1], "ann").await.0, 200, "others are not concerned");
+    assert_eq!(get(&seats[0], "joe").await.0, 200, "nor is the connection that counts");
 }
