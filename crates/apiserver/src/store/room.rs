@@ -1,5 +1,7 @@
 //! Whether there is room for a write: the quota of the objects, and the disk under them.
 
+use bowline_api::keys::NODE_LEASE_NAMESPACE;
+
 use super::backend::Space;
 use super::errors::Trouble;
 
@@ -25,7 +27,8 @@ const TAKE_DISK: [&str; 6] = [
     "volumesnapshotcontents.snapshot.storage.k8s.io",
     "volumesnapshots.snapshot.storage.k8s.io",
 ];
-const HEARTBEATS: &str = "leases.coordination.k8s.io";
+/// In the namespace of nodes. Others elect leaders, and without leaders nothing is taken down.
+const LEASES: &str = "leases.coordination.k8s.io";
 
 /// The room there is while one batch is put together.
 #[derive(Debug, Clone)]
@@ -61,10 +64,10 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    pub fn of(resource: &str, leaving: bool) -> Self {
+    pub fn of(resource: &str, namespace: &str, leaving: bool) -> Self {
         match leaving {
             true => Self::Leaving { takes_disk: TAKE_DISK.contains(&resource) },
-            false if resource == HEARTBEATS => Self::Heartbeat,
+            false if resource == LEASES && namespace == NODE_LEASE_NAMESPACE => Self::Heartbeat,
             false => Self::Other,
         }
     }
@@ -209,11 +212,27 @@ mod tests {
         }
     }
 
+    /// Without the leases of leader election no controller takes anything down.
+    #[test]
+    fn only_leases_of_nodes_are_heartbeats() {
+        let leases = "leases.coordination.k8s.io";
+        let table = [
+            (leases, "kube-node-lease", false, Purpose::Heartbeat),
+            (leases, "kube-system", false, Purpose::Other),
+            (leases, "default", false, Purpose::Other),
+            ("configmaps", "kube-node-lease", false, Purpose::Other),
+            (leases, "kube-node-lease", true, LEAVING),
+        ];
+        for (resource, namespace, leaving, expected) in table {
+            assert_eq!(Purpose::of(resource, namespace, leaving), expected, "{resource} {namespace}");
+        }
+    }
+
     #[test]
     fn deletes_count_on_the_spare_and_those_of_what_takes_disk_on_all_of_it() {
         const KEPT: u64 = 12;
         let other = Growth { before: 30, after: 0, purpose: LEAVING };
-        let pod = Growth { purpose: Purpose::of("pods", true), ..other };
+        let pod = Growth { purpose: Purpose::of("pods", "default", true), ..other };
         let update = Growth { before: 30, after: 30, purpose: Purpose::Other };
         // Free, spare; then how much of the spare is wanted, if the write is admitted.
         let table = [

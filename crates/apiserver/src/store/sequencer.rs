@@ -160,7 +160,7 @@ impl Sequencer {
         let leaving = new.as_ref().is_none_or(metadata::deleting);
         let version = self.version + 1;
         let event = Draft::event(current, &slot.1, new, version).map_err(Trouble::NotWritten)?;
-        room.admit(growth(&event, Purpose::of(&slot.0, leaving)))?;
+        room.admit(growth(&event, Purpose::of(&slot.0, &slot.1.namespace, leaving)))?;
         self.version = version;
         Ok(draft.add(slot, event))
     }
