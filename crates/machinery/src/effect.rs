@@ -327,3 +327,27 @@ fn path_of<K: Object>(namespace: &str) -> Request {
 fn encode(body: &impl serde::Serialize) -> Result<Vec<u8>, EffectError> {
     serde_json::to_vec(body).map_err(|e| EffectError::refused(format!("encode request: {e}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_404_that_names_an_object_says_that_it_is_gone() {
+        let error = |body: Value| {
+            let status: Status = serde_json::from_value(body).unwrap();
+            EffectError::from(kube::Error::Api(Box::new(status)))
+        };
+        let named = json!({"code": 404, "reason": "NotFound", "details": {"name": "data", "kind": "pods"}});
+        assert!(error(named).not_found());
+        assert!(
+            !error(json!({"code": 404, "details": {"kind": "pods"}})).not_found(),
+            "a kind that is not served"
+        );
+        let page = error(json!({"code": 404, "message": "404 page not found"}));
+        assert!(!page.not_found() && page.fate == Fate::Refused, "the page of a proxy");
+    }
+}

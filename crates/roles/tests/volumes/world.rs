@@ -142,23 +142,23 @@ impl World {
         roles.spawn(role::run::<attachdetach::Controller>(ports.clone(), flags(&[]).unwrap()));
         let with = ports.clone();
         roles.spawn(async move {
-            let sidecar = connected(&with, "external-provisioner").await?;
+            let Some(sidecar) = connected(&with, "external-provisioner").await? else { return Ok(()) };
             role::run::<external_provisioner::Provisioner>(with, (sidecar, flags(&[]).unwrap())).await
         });
         roles.spawn(async move {
-            let sidecar = connected(&ports, "external-attacher").await?;
+            let Some(sidecar) = connected(&ports, "external-attacher").await? else { return Ok(()) };
             role::run::<external_attacher::Attacher>(ports, (sidecar, flags(&[]).unwrap())).await
         });
         Process { stop, roles, writes, entries }
     }
 }
 
-async fn connected(ports: &Ports, name: &'static str) -> Result<Sidecar, RunError> {
-    let connecting =
-        Sidecar::connect(ports, name, Path::new(SOCKET), Duration::from_secs(15), Backoff::SIDECAR);
+/// The driver, unless the process is stopped before it answers.
+async fn connected(ports: &Ports, name: &'static str) -> Result<Option<Sidecar>, RunError> {
+    let timeout = Duration::from_secs(15);
     tokio::select! {
-        () = ports.stop.cancelled() => Err(RunError::Refused("stopped".into())),
-        sidecar = connecting => sidecar,
+        () = ports.stop.cancelled() => Ok(None),
+        sidecar = Sidecar::connect(ports, name, Path::new(SOCKET), timeout, Backoff::SIDECAR) => sidecar.map(Some),
     }
 }
 
