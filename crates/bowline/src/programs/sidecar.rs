@@ -57,7 +57,9 @@ where
         Some(election) => {
             let name = sanitize(&(kind.lock)(&sidecar.identity.name));
             let namespace = namespace(&ports, election.namespace.as_deref()).await;
-            let identity = sanitize(&real::hostname().context("read the name of this machine")?);
+            let machine = real::hostname().context("read the name of this machine")?;
+            // Upstream's is the name alone, with which two processes of one machine would both lead.
+            let identity = sanitize(&format!("{machine}-{}", process.host.random.uuid()));
             process.lead(ports, election, name, namespace, identity)?
         }
     };

@@ -40,8 +40,10 @@ pub struct Stop {
 
 /// The program's own flags with the defaults that apply to it.
 pub fn command<A: Args>(program: &Program) -> Command {
-    let base = Command::new(program.name).about(program.about).no_binary_name(true);
+    let base = Command::new(program.name).no_binary_name(true);
     let base = A::augment_args(base.disable_help_flag(true).disable_version_flag(true));
+    // After the arguments, whose types have descriptions of their own.
+    let base = base.about(program.about).long_about(None);
     program.defaults.iter().fold(base, |command, (flag, value)| {
         // clap knows arguments by their field, flags by their name.
         let id =

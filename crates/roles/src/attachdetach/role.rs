@@ -18,6 +18,7 @@ use crate::indexes;
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Never detach from an unready node what it may still have mounted
     #[arg(long)]

@@ -19,6 +19,7 @@ use crate::indexes;
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Filesystem of volumes that name none
     #[arg(long, default_value = "")]

@@ -25,6 +25,7 @@ use crate::indexes;
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Names of volumes begin with this and a dash
     #[arg(long, default_value = "pvc")]

@@ -16,6 +16,7 @@ use super::promise::Promises;
 use crate::indexes;
 
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Ask provisioners for volumes that no existing one satisfies
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
