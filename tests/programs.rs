@@ -7,7 +7,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -220,6 +220,37 @@ async fn roles_run_alone_and_a_standby_takes_over() {
     for program in [&mut standby, &mut other, &mut controllers] {
         assert!(program.end().success(), "{}", program.name);
     }
+    driver.end();
+}
+
+/// The kubelet's part is played by hand: what counts is the socket, its answer, and what is left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registrar_presents_its_driver() {
+    let setup = Setup::new().await;
+    let mut driver = setup.driver();
+    let registry = setup.dir.path().join("registry");
+    let [address, path, directory] = [
+        format!("--csi-address={}", setup.socket().display()),
+        format!("--kubelet-registration-path={}", setup.socket().display()),
+        format!("--plugin-registration-path={}", registry.display()),
+    ];
+    let [port] = support::ports::free_ports();
+    let endpoint = format!("-http-endpoint=127.0.0.1:{port}");
+    let words = ["csi-node-driver-registrar", &address, &path, &directory, "-timeout=30s", &endpoint];
+    let mut registrar = Program::start(setup.dir.path(), "registrar", env!("CARGO_BIN_EXE_bowline"), &words);
+    let socket = registry.join(format!("{DRIVER}-reg.sock"));
+    support::until_exists(&socket).await;
+    let health = || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it serves");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let answer = health();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    assert!(registrar.end().success());
+    assert!(!socket.exists(), "the kubelet forgets the driver when its socket goes");
     driver.end();
 }
 

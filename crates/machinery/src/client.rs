@@ -102,6 +102,13 @@ where
     Client::new(line.before(service), "default")
 }
 
+/// For programs without an API server: every call fails.
+pub fn nowhere() -> Client {
+    in_process(tower::service_fn(|_: Request<Body>| {
+        std::future::ready(Err::<Response<Body>, _>(std::io::Error::from(std::io::ErrorKind::NotConnected)))
+    }))
+}
+
 /// A client for what `source` says. Sends nothing yet; `check` does.
 pub async fn connect(source: &Source, line: Line, disk: Arc<dyn Disk>) -> Result<Client, ClientError> {
     let config = source.load().await?;

@@ -15,6 +15,7 @@ use crate::crew::Crew;
 use crate::external_attacher::Attacher;
 use crate::external_provisioner::Provisioner;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
+use crate::node_driver_registrar::Named;
 use crate::{controllers, external_attacher, external_provisioner, node_driver_registrar, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
@@ -164,7 +165,7 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
     let flags: node_driver_registrar::Flags = crate::flags(&paths)?;
     let with = ports.clone();
     crew.run(supervised(node_driver_registrar::NAME, ports, move || {
-        node_driver_registrar::run(with.clone(), flags.clone())
+        node_driver_registrar::run(with.clone(), flags.clone(), Named::default())
     }));
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Each reads its command line as upstream's does and is one line of [`PROGRAMS`]; the rest of `bowline` is clap's.
 
 mod csi_attacher;
+mod csi_node_driver_registrar;
 mod csi_provisioner;
 mod dispatch;
 pub mod help;
@@ -71,4 +72,5 @@ pub const PROGRAMS: &[Entry] = &[
     Entry::of::<kube_scheduler::KubeScheduler>(),
     Entry::of::<csi_provisioner::CsiProvisioner>(),
     Entry::of::<csi_attacher::CsiAttacher>(),
+    Entry::of::<csi_node_driver_registrar::CsiNodeDriverRegistrar>(),
 ];

@@ -15,4 +15,4 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Flags, NAME, run, socket_name};
+pub use run::{Flags, NAME, Named, run, socket_name};

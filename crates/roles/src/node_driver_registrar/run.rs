@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bowline_host::net::DirEvent;
@@ -24,12 +25,13 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Socket of the CSI driver
     #[arg(long, default_value = "/run/csi/socket", value_parser = flags::socket)]
     pub csi_address: PathBuf,
     /// The same socket, as the kubelet reaches it
-    #[arg(long)]
+    #[arg(long, default_value = "")]
     pub kubelet_registration_path: String,
     /// Directory that the kubelet watches for registration sockets
     #[arg(long, default_value = "/registration")]
@@ -39,13 +41,16 @@ pub struct Flags {
     pub timeout: Duration,
 }
 
+/// The driver's name, once it is known.
+pub type Named = Arc<OnceLock<String>>;
+
 /// The registration socket of a driver, as upstream names it.
 pub fn socket_name(driver: &str) -> String {
     format!("{driver}-reg.sock")
 }
 
 /// Presents the driver to the kubelet until stopped, or refused.
-pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
+pub async fn run(ports: Ports, flags: Flags, named: Named) -> Result<(), RunError> {
     let driver = Driver::at(&ports.host, &flags.csi_address);
     let effects = ports.effects(NAME);
     let name = tokio::select! {
@@ -55,6 +60,7 @@ pub async fn run(ports: Ports, flags: Flags) -> Result<(), RunError> {
     };
     let name = name.map_err(|source| RunError::Effect { what: "ask the CSI driver for its name", source })?;
 
+    let _ = named.set(name.clone());
     let socket = flags.plugin_registration_path.join(socket_name(&name));
     let io = |what| {
         let path = socket.display().to_string();

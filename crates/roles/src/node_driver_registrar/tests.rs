@@ -1,6 +1,7 @@
 //! The kubelet's side of the conversation, on a fake machine.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -66,7 +67,7 @@ async fn world() -> World {
     let ports = Ports::new(client::in_process(no_server), host.clone(), Journal::default(), stop);
     let flags = ["--csi-address", SOCKET, "--kubelet-registration-path", "/k/csi.sock"];
     let flags = [&flags[..], &["--plugin-registration-path", "/registry"]].concat();
-    let role = tokio::spawn(run(ports.clone(), crate::flags(&flags).unwrap()));
+    let role = tokio::spawn(run(ports.clone(), crate::flags(&flags).unwrap(), Arc::default()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     host.disk.create_dir_all(Path::new("/csi"), 0o755).await.unwrap();
     let listener = host.net.listen(Path::new(SOCKET)).await.unwrap();
