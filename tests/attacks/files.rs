@@ -83,7 +83,7 @@ pub fn attacks(cluster: &Cluster, victim: &Victim) -> Vec<Attack> {
     ]
 }
 
-/// `/etc/passwd` is a pipe that blocks whoever opens it. The pod must still end and go.
+/// `/etc/passwd` is a pipe that blocks each process that opens it. The pod must still end and go.
 fn blocked_passwd() -> Value {
     let container = |name: &str, script: &str, mount: &str| {
         json!({

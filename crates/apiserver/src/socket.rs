@@ -39,7 +39,7 @@ impl Socket {
         socket.set_tcp_notsent_lowat(UNSENT_MAX)
     }
 
-    /// For a session in a container: its client may stop reading for as long as it likes, as somebody does who stops a
+    /// For a session in a container: its client may stop reading for as long as it likes, as a person does who stops a
     /// terminal. One that vanished is still found, by keep-alives or when the kernel gives up sending.
     pub fn allow_pauses(&self) -> io::Result<()> {
         SockRef::from(self.0.as_ref()).set_tcp_user_timeout(None)

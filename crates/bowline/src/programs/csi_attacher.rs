@@ -13,8 +13,7 @@ use super::sidecar::{self, Kind};
 use super::{Group, Run};
 
 /// Gates of upstream's program; the lease is always handed over.
-const GATES: &[&str] =
-    &["MutableCSINodeAllocatableCount true fixed\nReleaseLeaderElectionOnExit true switch"];
+const GATES: &[&str] = &["MutableCSINodeAllocatableCount true fixed\nReleaseLeaderElectionOnExit true fixed"];
 
 #[derive(Debug, Args)]
 pub struct CsiAttacher {

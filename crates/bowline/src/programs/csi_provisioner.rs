@@ -14,7 +14,7 @@ use super::{Group, Run};
 
 /// Gates of upstream's program; the lease is always handed over.
 const GATES: &[&str] = &[
-    "Topology true fixed\nReleaseLeaderElectionOnExit true switch\nCrossNamespaceVolumeDataSource false fixed\nVolumeAttributesClass true fixed\nCSINodeExpandSecret true fixed\nHonorPVReclaimPolicy true fixed",
+    "Topology true fixed\nReleaseLeaderElectionOnExit true fixed\nCrossNamespaceVolumeDataSource false fixed\nVolumeAttributesClass true fixed\nCSINodeExpandSecret true fixed\nHonorPVReclaimPolicy true fixed",
 ];
 
 #[derive(Debug, Args)]

@@ -37,6 +37,9 @@ pub struct KubeArgs {
 impl KubeArgs {
     /// What no single flag can say about itself.
     pub fn validate(&self) -> Result<(), String> {
+        if self.master.as_ref().is_some_and(|url| !url.is_empty()) {
+            return Err("--master is not supported: give a kubeconfig".to_owned());
+        }
         self.serving.validate()?;
         self.election.leader_election().map(drop)
     }
@@ -120,6 +123,13 @@ pub struct ServingArgs {
 
 impl ServingArgs {
     fn validate(&self) -> Result<(), String> {
+        let reviews = [&self.authentication_kubeconfig, &self.authorization_kubeconfig];
+        if reviews.into_iter().flatten().any(|path| !path.as_os_str().is_empty()) {
+            return Err(
+                "--authentication-kubeconfig and --authorization-kubeconfig are not supported: clients are not reviewed; add /metrics to --authorization-always-allow-paths to open it"
+                    .to_owned(),
+            );
+        }
         match (&self.tls_cert_file, &self.tls_private_key_file) {
             (Some(_), None) => Err("--tls-cert-file needs --tls-private-key-file".to_owned()),
             (None, Some(_)) => Err("--tls-private-key-file needs --tls-cert-file".to_owned()),

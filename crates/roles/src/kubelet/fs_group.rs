@@ -53,7 +53,7 @@ pub fn csi_grant(
     allowed.then_some(GroupGrant { gid, change, read_only: false })
 }
 
-/// Gives a volume to a pod's group. Says so when it takes long, and gives up when nobody waits for it any more, because
+/// Gives a volume to a pod's group. Says so when it takes long, and gives up when no pod waits for it any more, because
 /// the pod ends or the node agent stops: `Interrupted`.
 pub async fn give(
     ports: &Ports,

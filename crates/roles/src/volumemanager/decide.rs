@@ -63,7 +63,7 @@ fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, 
     }
 }
 
-/// A pod that cannot leave because the driver is away says so: nobody else would.
+/// A pod that cannot leave because the driver is away says so: no other part would.
 fn unmount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> {
     let Err(why) = may_take_down(seen) else { return Ok(Action::Unpublish(target.clone())) };
     let DriverSeen::Missing { since } = seen.driver else { return Err((why, None)) };

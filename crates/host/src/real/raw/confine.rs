@@ -50,7 +50,7 @@ fn action(signal: libc::c_int, new: Option<[u64; 4]>) -> Result<[u64; 4], Errno>
     Errno::result(result).map(|_| old)
 }
 
-/// Lets a signal do what it does by default from now on, whoever listens to it.
+/// Lets a signal do what it does by default from now on, even if this process listens to it.
 pub(in crate::real) fn default_action(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: no handler is installed.
     let before = unsafe { libc::signal(signal, libc::SIG_DFL) };

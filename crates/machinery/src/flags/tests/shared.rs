@@ -102,6 +102,9 @@ fn one_endpoint_at_most() {
 #[test]
 fn a_certificate_needs_its_key() {
     assert!(kube("--tls-cert-file=/a").validate().is_err());
+    for ignored in ["--master=https://x", "--authentication-kubeconfig=/a", "--authorization-kubeconfig=/a"] {
+        assert!(kube(ignored).validate().is_err(), "{ignored} has no effect here, so it is refused");
+    }
     assert!(kube("--tls-private-key-file=/a").validate().is_err());
     assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(), Ok(()));
 }
