@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use bowline_host::real::{RealConfig, host};
 use bowline_machinery::client::{Line, Source};
 use bowline_machinery::{Journal, Ports, client, role};
-use bowline_roles::garbagecollector;
+use bowline_roles::controllers::garbagecollector;
 use tokio_util::sync::CancellationToken;
 
 /// Runs until it is dropped.

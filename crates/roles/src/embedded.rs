@@ -12,11 +12,12 @@ use bowline_machinery::{Ports, Role, RunError, Sidecar, role};
 
 use crate::controllers::CONTROLLERS;
 use crate::crew::Crew;
-use crate::external_attacher::Attacher;
-use crate::external_provisioner::Provisioner;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
-use crate::node_driver_registrar::Named;
-use crate::{controllers, external_attacher, external_provisioner, node_driver_registrar, scheduler};
+use crate::sidecars::external_attacher::Attacher;
+use crate::sidecars::external_provisioner::Provisioner;
+use crate::sidecars::node_driver_registrar::Named;
+use crate::sidecars::{external_attacher, external_provisioner, node_driver_registrar};
+use crate::{controllers, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
 const TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,31 +1,16 @@
-//! The roles: one folder per upstream component, each readable in the same order.
+//! The roles, grouped by the upstream program that has them: one folder per component, each readable in the same order.
 //!
-//! `mod.rs` (what it is), `world.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
-//! `act.rs` (one effect per action), `run.rs` (flags and wiring), `tests.rs` (tables and properties).
+//! `mod.rs` (what it is), `model.rs` (plain data), `decide.rs` (pure: the behaviour), `observe.rs` (caches → data),
+//! `act.rs` (one effect per action), `role.rs` (flags, watches and wiring), `tests.rs` (tables and properties).
 
-pub mod attachdetach;
 pub mod controllers;
 pub mod crew;
 pub mod embedded;
-pub mod external_attacher;
-pub mod external_provisioner;
-pub mod garbagecollector;
 pub mod indexes;
 pub mod invariants;
 pub mod kubelet;
-pub mod localvolumes;
-pub mod node_driver_registrar;
-pub mod nodelifecycle;
-pub mod nodestatus;
-pub mod persistentvolume;
-pub mod pluginmanager;
-pub mod pods;
-pub mod pvcprotection;
-pub mod pvprotection;
-pub mod rootcacertpublisher;
 pub mod scheduler;
-pub mod serviceaccount;
-pub mod volumemanager;
+pub mod sidecars;
 
 use bowline_machinery::RunError;
 

@@ -9,7 +9,7 @@ use bowline_apiserver::kinds::register;
 use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::fake;
 use bowline_machinery::{Journal, Ports, client, role};
-use bowline_roles::{rootcacertpublisher, serviceaccount};
+use bowline_roles::controllers::{rootcacertpublisher, serviceaccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use bowline_machinery::client::Environment;
 use bowline_machinery::flags::{LoggingArgs, Program, SidecarArgs, Syntax, files};
 use bowline_machinery::{Role, role};
-use bowline_roles::external_attacher::{Attacher, Flags};
+use bowline_roles::sidecars::external_attacher::{Attacher, Flags};
 use clap::Args;
 
 use super::sidecar::{self, Kind};

@@ -14,7 +14,7 @@ use bowline_machinery::serve::{Answer, Bound, Everyone, Pages};
 use bowline_machinery::{Journal, Ports};
 use bowline_proto::pluginregistration::InfoRequest;
 use bowline_proto::pluginregistration::registration_client::RegistrationClient;
-use bowline_roles::node_driver_registrar::{self, Flags, Named, socket_name};
+use bowline_roles::sidecars::node_driver_registrar::{self, Flags, Named, socket_name};
 use clap::Args;
 use http::StatusCode;
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use bowline_machinery::client::Environment;
 use bowline_machinery::flags::{LoggingArgs, Program, SidecarArgs, Syntax, files};
 use bowline_machinery::{Role, role};
-use bowline_roles::external_provisioner::{Flags, Provisioner};
+use bowline_roles::sidecars::external_provisioner::{Flags, Provisioner};
 use clap::Args;
 
 use super::sidecar::{self, Kind};

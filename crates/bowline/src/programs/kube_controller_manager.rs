@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use bowline_machinery::flags::{Gates, KubeArgs, LoggingArgs, Program, Syntax, files};
 use bowline_machinery::{Ports, RunError};
 use bowline_roles::controllers::{Controller, Settings, enabled};
+use bowline_roles::controllers::{attachdetach, persistentvolume};
 use bowline_roles::crew::Crew;
-use bowline_roles::{attachdetach, persistentvolume};
 use clap::Args;
 
 use super::{Group, Run, kube};

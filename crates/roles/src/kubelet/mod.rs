@@ -2,7 +2,11 @@
 
 mod alarms;
 pub(crate) mod fs_group;
+pub mod localvolumes;
+pub mod nodestatus;
 mod owned;
+pub mod pluginmanager;
+pub mod pods;
 mod records;
 mod reported;
 mod run;
@@ -10,6 +14,7 @@ mod server;
 mod tenants;
 #[cfg(test)]
 mod tests;
+pub mod volumemanager;
 
 pub use alarms::Alarms;
 pub use owned::{KnownPods, Owned, Owner};

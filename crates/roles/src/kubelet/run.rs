@@ -11,11 +11,11 @@ use super::records::PodRecords;
 use super::server::{self, Serving};
 use super::tenants::Tenants;
 use crate::crew::Crew;
-use crate::localvolumes::{self, Local};
-use crate::nodestatus::{self, InUse, Switch};
-use crate::pluginmanager::{self, Drivers};
-use crate::pods;
-use crate::volumemanager::{self, Mounts};
+use crate::kubelet::localvolumes::{self, Local};
+use crate::kubelet::nodestatus::{self, InUse, Switch};
+use crate::kubelet::pluginmanager::{self, Drivers};
+use crate::kubelet::pods;
+use crate::kubelet::volumemanager::{self, Mounts};
 
 /// How long containers get to end when the node agent stops.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::decide::UNSCHEDULABLE;
 use super::model::{Action, ClaimSeen, Observed};
 use super::role::Scheduler;
-use crate::persistentvolume::reserved;
+use crate::controllers::persistentvolume::reserved;
 
 impl Scheduler {
     pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {

@@ -11,7 +11,7 @@ use bowline_apiserver::{Registry, Server, Store};
 use bowline_host::{Host, fake};
 use bowline_machinery::journal::Entry;
 use bowline_machinery::{Journal, Ports, RunError, client, role};
-use bowline_roles::garbagecollector;
+use bowline_roles::controllers::garbagecollector;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use super::query::Query;
 use super::session::{self, Streams};
 use super::{Body, Node, Target, text, websocket};
-use crate::pods::host_id;
+use crate::kubelet::pods::host_id;
 
 pub async fn answer(node: Node, target: Target, mut request: Request<Incoming>) -> Response<Body> {
     let query = Query::parse(request.uri().query().unwrap_or_default());

@@ -15,7 +15,7 @@ use super::follow::Reading;
 use super::query::Query;
 use super::select::{Options, Refusal};
 use super::{Body, Node, Target, text};
-use crate::pods::host_id;
+use crate::kubelet::pods::host_id;
 
 /// Pieces of a log that wait for a slow reader.
 const BACKLOG: usize = 4;

@@ -44,7 +44,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_util::task::TaskTracker;
 
-use crate::pods::Inspector;
+use crate::kubelet::pods::Inspector;
 
 /// A client that does not finish its handshake, or its request's head, in this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use bowline_api::{
 use super::super::model::ClaimSeen;
 use super::Refusal;
 use super::claims::{Stage, stage};
-use crate::persistentvolume::decide::matching::{OnNode, on_node};
+use crate::controllers::persistentvolume::decide::matching::{OnNode, on_node};
 
 /// Claims that are not bound yet, smallest first, and where each gets its volume. Empty: the pod can go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

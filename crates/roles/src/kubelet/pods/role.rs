@@ -18,9 +18,9 @@ use super::model::{Action, Config, Observed, State, Why};
 use super::runtime::{self, Runtime};
 use super::spec;
 use crate::indexes::{self, PODS_BY_UID};
+use crate::kubelet::localvolumes::Local;
+use crate::kubelet::volumemanager::Mounts;
 use crate::kubelet::{Alarms, PodRecords, Tenants, show};
-use crate::localvolumes::Local;
-use crate::volumemanager::Mounts;
 
 /// Removals that are tried again at the same time.
 const CLEANERS: usize = 4;

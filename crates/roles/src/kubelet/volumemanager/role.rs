@@ -22,9 +22,9 @@ use super::paths::Paths;
 use super::reconstruct::reconstruct;
 use super::stuck;
 use crate::indexes::{self, PODS_BY_CLAIM};
+use crate::kubelet::nodestatus::InUse;
+use crate::kubelet::pluginmanager::Drivers;
 use crate::kubelet::{Alarms, PodRecords, Tenants, show};
-use crate::nodestatus::InUse;
-use crate::pluginmanager::Drivers;
 
 /// What the volume manager shares with the other parts of the kubelet.
 pub struct Settings {

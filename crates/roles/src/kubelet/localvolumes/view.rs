@@ -6,7 +6,7 @@ use bowline_api::{Meta, Pod};
 
 use super::memory::Memory;
 use super::plan::{self, Plugin};
-use crate::volumemanager::{PodVolumes, VolumeAt};
+use crate::kubelet::volumemanager::{PodVolumes, VolumeAt};
 
 /// Clones share it.
 #[derive(Clone)]

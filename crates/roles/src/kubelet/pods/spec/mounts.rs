@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{VolumeDevice, VolumeMount};
 
 use super::environment::{Environment, expand_strictly};
 use super::{Problem, absolute, config};
-use crate::pods::model::{Binding, VolumeAt};
+use crate::kubelet::pods::model::{Binding, VolumeAt};
 
 pub fn mounts(
     container: &Container,

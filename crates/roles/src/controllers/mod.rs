@@ -1,15 +1,19 @@
 //! The controllers of `kube-controller-manager`, under upstream's names.
 
+pub mod attachdetach;
+pub mod garbagecollector;
+pub mod nodelifecycle;
+pub mod persistentvolume;
+pub mod pvcprotection;
+pub mod pvprotection;
+pub mod rootcacertpublisher;
+pub mod serviceaccount;
+
 use std::collections::BTreeSet;
 
 use bowline_machinery::supervise::supervised;
 use bowline_machinery::{Ports, Role, RunError, role};
 use futures::future::BoxFuture;
-
-use crate::{
-    attachdetach, garbagecollector, nodelifecycle, persistentvolume, pvcprotection, pvprotection,
-    rootcacertpublisher, serviceaccount,
-};
 
 /// What the flags of the program say to controllers.
 #[derive(Debug, Clone)]
@@ -79,7 +83,7 @@ pub const CONTROLLERS: &[Controller] = &[
 ];
 
 /// Controllers of upstream's program that are not here: they may be disabled, and cannot be enabled.
-const ELSEWHERE: &str = include_str!("controllers_elsewhere.txt");
+const ELSEWHERE: &str = include_str!("elsewhere.txt");
 
 fn run<R: Role<Settings: Clone + Sync>>(ports: &Ports, settings: R::Settings) -> Running {
     let with = ports.clone();

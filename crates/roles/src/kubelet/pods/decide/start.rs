@@ -5,10 +5,10 @@ use std::time::Duration;
 use bowline_api::{Container, Meta, Pod, pod};
 use jiff::Timestamp;
 
-use crate::pods::model::{Action, Observed, PodVolumes, StartSpec, State, Why};
-use crate::pods::probes::{self, after};
-use crate::pods::spec::{self, Missing, Problem};
-use crate::pods::status;
+use crate::kubelet::pods::model::{Action, Observed, PodVolumes, StartSpec, State, Why};
+use crate::kubelet::pods::probes::{self, after};
+use crate::kubelet::pods::spec::{self, Missing, Problem};
+use crate::kubelet::pods::status;
 
 /// Delay before the second restart in a row; doubled each time.
 const BACK_OFF_START: Duration = Duration::from_secs(10);

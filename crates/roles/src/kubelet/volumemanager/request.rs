@@ -8,7 +8,7 @@ use bowline_machinery::capability::{self, SingleNode};
 use bowline_proto::csi::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
 use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
 
-use crate::pluginmanager::Capabilities;
+use crate::kubelet::pluginmanager::Capabilities;
 
 type Strings = BTreeMap<String, String>;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bowline_api::{Container, Meta, Pod, pod};
 use jiff::Timestamp;
 
-use crate::pods::handlers::signal_number;
-use crate::pods::model::{Action, Attempt, Hook, HookState, Observed, SIGKILL, SIGTERM, Step, Why};
-use crate::pods::probes::{self, after};
-use crate::pods::{spec, status};
+use crate::kubelet::pods::handlers::signal_number;
+use crate::kubelet::pods::model::{Action, Attempt, Hook, HookState, Observed, SIGKILL, SIGTERM, Step, Why};
+use crate::kubelet::pods::probes::{self, after};
+use crate::kubelet::pods::{spec, status};
 
 /// What the containers of a pod that is no longer in the API get to end by themselves.
 const GONE_GRACE: Duration = Duration::from_secs(1);

@@ -18,8 +18,8 @@ use super::leftovers::Leftover;
 use super::model::Observed;
 use super::role::Pods;
 use super::spec;
-use crate::localvolumes::Plugin;
-use crate::volumemanager::VOL_DATA;
+use crate::kubelet::localvolumes::Plugin;
+use crate::kubelet::volumemanager::VOL_DATA;
 
 /// No word of upstream's: its kubelet only logs it.
 const FAILED_REMOVAL: &str = "FailedRemovePodDirectory";

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use super::probes::{ProbeKind, ProbeState};
 use super::spec::{Objects, Problem};
 use crate::kubelet::Reported;
-pub use crate::volumemanager::{PodVolumes, VolumeAt};
+pub use crate::kubelet::volumemanager::{PodVolumes, VolumeAt};
 
 pub const SIGTERM: i32 = 15;
 pub const SIGKILL: i32 = 9;

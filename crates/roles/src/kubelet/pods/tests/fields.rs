@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const TABLE: &str = include_str!("../../../../../docs/pod-fields.md");
-const SCHEMA: &str = include_str!("../../../../apiserver/schema/kubernetes.json");
+const TABLE: &str = include_str!("../../../../../../docs/pod-fields.md");
+const SCHEMA: &str = include_str!("../../../../../apiserver/schema/kubernetes.json");
 const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 
 /// A row of the table.

@@ -15,8 +15,8 @@ use super::memory::Context;
 use super::model::{Action, Mode, Observed, Presence, Staging, Target, Why};
 use super::request::Source;
 use super::role::Manager;
+use crate::kubelet::pluginmanager::Registered;
 use crate::kubelet::{Reported, fs_group};
-use crate::pluginmanager::Registered;
 
 /// Limit of each call to a driver.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{Problem, config, resources, security};
-use crate::localvolumes;
-use crate::pods::handlers::signal_number;
+use crate::kubelet::localvolumes;
+use crate::kubelet::pods::handlers::signal_number;
 
 /// The first thing that keeps a container from running, whatever changes outside its pod.
 pub fn refused(pod: &Pod, container: &Container, allow_privileged: bool) -> Option<Problem> {

@@ -1,7 +1,7 @@
 //! Upstream: the kubelet's pod workers, container runtime manager and status manager.
 //!
-//! Watches the Pods that are bound to this node, and through [`Mounts`](crate::volumemanager::Mounts) and
-//! [`Local`](crate::localvolumes::Local) their volumes.
+//! Watches the Pods that are bound to this node, and through [`Mounts`](crate::kubelet::volumemanager::Mounts) and
+//! [`Local`](crate::kubelet::localvolumes::Local) their volumes.
 //! Starts, signals and removes containers through `host.containers`; writes `pods/status` and, at the very end, the
 //! DELETE that takes the Pod out of the API. Its word to the volume manager is [`Tenants`](crate::kubelet::Tenants).
 //!

@@ -1,0 +1,5 @@
+//! What upstream runs beside a CSI driver, under the names of upstream's repositories.
+
+pub mod external_attacher;
+pub mod external_provisioner;
+pub mod node_driver_registrar;
