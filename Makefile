@@ -19,7 +19,7 @@ ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
 
-.PHONY: help demo test sanity check tidy bench schema podsecurity rbac clean tools peers record
+.PHONY: help demo test sanity check tidy sweep bench schema podsecurity rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ check: ## Format, clippy with warnings denied, tidy
 
 tidy: ## Only the house rules (a test of its own)
 	$(CARGO) test --package xtask
+
+sweep: tools ## Kill `bowline up` at every hit of every failpoint, not only at every point (long; `test` has the short one)
+	EVERY_HIT=1 $(CARGO) test --package bowline --test crash -- --nocapture
 
 bench: tools $(KUBE_APISERVER) $(ETCD) ## Start-up, journeys, API servers, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench

@@ -1,14 +1,15 @@
 //! Goal: wherever `bowline up` dies, the next start completes the journey with one volume and leaks nothing.
-//! Method: list the failpoints that a calm journey passes, then end the process with SIGKILL at each of them. A journey
-//! with one volume is killed at every hit; one with everything that a pod can have, at each name the first does not have.
-//! In every fourth run the second process is killed, too. What a container wrote must be in the volume until its claim is
-//! deleted, and its user must be able to use each of its volumes.
+//! Method: list the failpoints that a calm journey passes, then end the process with SIGKILL at each of them. The lives of
+//! one installation follow each other: a journey dies at several points, and once early in its recovery. A journey
+//! with one volume dies at all of its points, one with everything that a pod can have at those that the first does not
+//! have. What a container wrote must be in the volume until its claim is deleted, and its user must be able to use each
+//! of its volumes. With `EVERY_HIT` set (`make sweep`), the first journey dies at each hit of each point as well.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -25,12 +26,14 @@ use support::objects::{create, delete, until, until_gone};
 /// Runs at once: the work is mostly waiting for the kernel.
 const LANES: usize = 4;
 /// Says how far it is after so many runs.
-const PROGRESS: usize = 50;
-/// One run in so many is killed in its second life as well, at one of the first hits, which are those of recovery.
-const TWICE: usize = 4;
+const PROGRESS: usize = 20;
+/// At how many points one journey dies, one after the other. A point that a journey does not pass again once it has come
+/// further, or that is behind a race, is tried again among fewer others, at last by itself.
+const DEATHS: [usize; 6] = [4, 3, 2, 1, 1, 1];
+/// The second of several lives ends at one of the first hits, which are those of recovery.
 const SECOND_HITS: usize = 40;
-/// How often a point is tried by name.
-const TRIES: usize = 4;
+/// Also dies at each hit of each point: this takes three times as long.
+const EVERY_HIT: &str = "EVERY_HIT";
 /// Journeys that nothing interrupts. Roles run side by side, so a point behind a race is not passed in each of them; those
 /// that are must be died at.
 const CALM: usize = 3;
@@ -226,59 +229,94 @@ async fn listed(journey: Journey) -> Vec<String> {
     points(&cluster.log())
 }
 
-/// One life that ends at a point, perhaps a second one that ends early, and the next one. Returns the name of the point,
-/// if it was reached.
-async fn crash_at(journey: Journey, point: &str, mut second: Option<usize>) -> Option<String> {
-    let mut cluster = Cluster::start_with(&[(ENVIRONMENT, point)]).await;
-    let died_at = |log: &str| points(log).pop().expect("who dies says where");
-    let mut died = cluster.crashed_at_start.as_deref().map(died_at);
-    let mut may_die = died.is_none();
-    while let Err(error) = there_and_back(&mut cluster, journey).await {
-        let ended = may_die && cluster.has_ended().await;
-        let name = died.as_deref().unwrap_or("no point");
-        assert!(ended, "{journey:?} journey, crash at {point} ({name}): {error}");
-        died = died.or_else(|| Some(died_at(&cluster.log())));
-        let hit = second.take().map(|hit| format!("all:{hit}"));
-        may_die = match &hit {
-            Some(hit) => cluster.restart_with(&[(ENVIRONMENT, hit)]).await,
-            None => false,
+/// What the process of a run is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It dies at its point.
+    Armed,
+    /// It does not die by itself.
+    Calm,
+    Over,
+}
+
+/// A journey, and the points at which it dies on its way: names, or `all:N` for the N-th hit of any.
+struct Run {
+    journey: Journey,
+    points: Vec<String>,
+}
+
+impl Run {
+    /// Runs for all of these points, which stand in the order in which a calm journey passes them: so does each run.
+    fn chains(journey: Journey, points: &[String], deaths: usize) -> Vec<Self> {
+        let runs = points.len().div_ceil(deaths);
+        let chain = |run: usize| {
+            let mut chain: Vec<_> = points.iter().skip(run).step_by(runs.max(1)).cloned().collect();
+            if deaths > 1 {
+                chain.insert(1, format!("all:{}", run % SECOND_HITS + 1));
+            }
+            Self { journey, points: chain }
         };
-        if !may_die {
-            cluster.restart().await;
-        }
+        (0..runs).map(chain).collect()
     }
-    let name = died.as_deref().unwrap_or("no point");
-    let left = (cluster.images(), cluster.shares());
-    assert_eq!(left, (vec![], vec![]), "crash at {point} ({name}): PROV-2: a backend volume is left");
-    cluster.assert_nothing_mounted();
-    died
+
+    /// Dies at each of its points and completes the journey. Returns where it died: a point that is not passed again
+    /// once the journey has come further ends the run.
+    async fn go(self) -> Vec<String> {
+        let Self { journey, points } = self;
+        let died_at = |log: &str| self::points(log).pop().expect("a process that dies says where");
+        let mut next = points.iter();
+        let first = next.next().expect("a point");
+        let mut cluster = Cluster::start_with(&[(ENVIRONMENT, first)]).await;
+        let mut died: Vec<_> = cluster.crashed_at_start.as_deref().map(died_at).into_iter().collect();
+        let mut life = if died.is_empty() { Life::Armed } else { Life::Calm };
+        loop {
+            while let (true, Some(point)) = (life != Life::Armed, next.next()) {
+                life = if cluster.restart_with(&[(ENVIRONMENT, point)]).await {
+                    Life::Armed
+                } else {
+                    Life::Over
+                };
+                died.extend((life == Life::Over).then(|| died_at(&cluster.log())));
+            }
+            if life == Life::Over {
+                cluster.restart().await;
+                life = Life::Calm;
+            }
+            let Err(error) = there_and_back(&mut cluster, journey).await else { break };
+            let ended = life == Life::Armed && cluster.has_ended().await;
+            assert!(ended, "{journey:?} journey, crashes at {points:?} ({died:?}): {error}");
+            died.push(died_at(&cluster.log()));
+            life = Life::Over;
+        }
+        let left = (cluster.images(), cluster.shares());
+        assert_eq!(left, (vec![], vec![]), "crashes at {died:?}: PROV-2: a backend volume is left");
+        cluster.assert_nothing_mounted();
+        died
+    }
 }
 
 /// How often the process died at each point.
 type Deaths = BTreeMap<String, u32>;
 
-/// Dies at each of these points, several at once.
-async fn sweep(work: impl Iterator<Item = (Journey, String)>) -> Deaths {
-    let twice = |run: usize| run.is_multiple_of(TWICE).then(|| run / TWICE % SECOND_HITS + 1);
-    let work = work.enumerate().map(|(run, work)| (work, twice(run)));
-    let work: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(work.collect()));
+/// Makes these runs, several at once.
+async fn sweep(runs: Vec<Run>) -> Deaths {
+    let runs: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(runs.into()));
     let deaths: Arc<Mutex<Deaths>> = Arc::default();
     let started = std::time::Instant::now();
     let lane = || {
-        let (work, deaths) = (work.clone(), deaths.clone());
+        let (runs, deaths) = (runs.clone(), deaths.clone());
         tokio::spawn(async move {
             loop {
                 let (next, left) = {
-                    let mut work = work.lock().expect("work");
-                    (work.pop_front(), work.len())
+                    let mut runs = runs.lock().expect("runs");
+                    (runs.pop_front(), runs.len())
                 };
-                let Some(((journey, point), second)) = next else { return };
+                let Some(run) = next else { return };
                 if left % PROGRESS == 0 {
                     println!("{left} runs left after {} s", started.elapsed().as_secs());
                 }
-                match crash_at(journey, &point, second).await {
-                    Some(name) => *deaths.lock().expect("names").entry(name).or_default() += 1,
-                    None => println!("not reached: {point} of the {journey:?} journey"),
+                for name in run.go().await {
+                    *deaths.lock().expect("names").entry(name).or_default() += 1;
                 }
             }
         })
@@ -289,6 +327,17 @@ async fn sweep(work: impl Iterator<Item = (Journey, String)>) -> Deaths {
     }
     let deaths = deaths.lock().expect("names");
     deaths.clone()
+}
+
+/// The points that these calm journeys passed and that are not known, in the order of a journey.
+fn in_order(runs: &[Vec<String>], known: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in runs.iter().flatten() {
+        if !known.contains(name) && !found.contains(name) {
+            found.push(name.clone());
+        }
+    }
+    found
 }
 
 /// The journey that passed a point in most of its calm runs, and in how many: a point that one passes always may be behind
@@ -307,21 +356,26 @@ async fn journeys_survive_kill_9_at_every_point() {
         basic.push(one);
         full.push(other);
     }
-    let known: BTreeSet<&String> = basic.iter().flatten().collect();
-    let others: BTreeSet<&String> = full.iter().flatten().filter(|name| !known.contains(name)).collect();
-    let hits = basic.iter().map(Vec::len).max().unwrap_or_default();
-    println!("{} hits of {} points, and {} points of the full journey", hits, known.len(), others.len());
-    let every_hit = (1..=hits).map(|hit| (Journey::Basic, format!("all:{hit}")));
-    let every_name = others.iter().map(|name| (Journey::Full, name.to_string()));
-    let mut deaths = sweep(every_name.chain(every_hit)).await;
-    // The n-th hit is not the same point in each run: those that no run died at, by name.
+    let known = in_order(&basic, &[]);
+    let others = in_order(&full, &known);
+    println!("{} points, and {} of the full journey", known.len(), others.len());
     let runs = [(Journey::Basic, &basic), (Journey::Full, &full)];
-    let names: BTreeSet<&String> = known.union(&others).copied().collect();
-    for _ in 0..TRIES {
+    let names: Vec<&String> = known.iter().chain(&others).collect();
+    let mut deaths = Deaths::new();
+    if std::env::var_os(EVERY_HIT).is_some() {
+        let hits = 1..=basic.iter().map(Vec::len).max().unwrap_or_default();
+        let once = |hit| Run { journey: Journey::Basic, points: vec![format!("all:{hit}")] };
+        deaths = sweep(hits.map(once).collect()).await;
+    }
+    for at_once in DEATHS {
         let missed = names.iter().filter(|name| !deaths.contains_key(**name));
-        let missed: Vec<_> = missed.map(|name| (surest(&runs, name).0, name.to_string())).collect();
-        println!("{} points by name", missed.len());
-        for (name, times) in sweep(missed.into_iter()).await {
+        let (of_full, of_basic) = missed
+            .map(|name| name.to_string())
+            .partition::<Vec<_>, _>(|name| surest(&runs, name).0 == Journey::Full);
+        let mut work = Run::chains(Journey::Full, &of_full, at_once);
+        work.extend(Run::chains(Journey::Basic, &of_basic, at_once));
+        println!("{} points in {} runs", of_full.len() + of_basic.len(), work.len());
+        for (name, times) in sweep(work).await {
             *deaths.entry(name).or_default() += times;
         }
     }
