@@ -28,12 +28,14 @@ pub(super) fn walk(tree: &Path) -> Private {
     let mut pending = vec![tree.to_path_buf()];
     while let Some(dir) = pending.pop() {
         let (before, mut programs) = (found.len(), false);
+        let masked = masks::DIRECTORIES.iter().map(Path::new).filter(|masked| masked.parent() == Some(&dir));
+        let masked: Vec<_> = masked.filter_map(Path::file_name).collect();
         // What vanishes meanwhile, or cannot be read by us either, is in no container's way.
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if masks::DIRECTORIES.iter().any(|masked| entry.path() == Path::new(masked)) {
+            if masked.iter().any(|name| entry.file_name() == *name) {
                 continue;
             }
+            let Ok(metadata) = entry.metadata() else { continue };
             let verdict = verdict(metadata.file_type(), &metadata);
             programs |=
                 verdict != Verdict::Hide && !metadata.is_symlink() && metadata.mode() & OTHERS_ENTER != 0;
