@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bowline_api::{PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, build};
+use bowline_api::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment, build};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use support::objects::{create, delete, until_gone, until_phase};
 use support::{Cluster, PATIENCE};
@@ -100,10 +100,17 @@ async fn fill_with_volume(cluster: &Cluster, client: &Client) -> String {
 
 /// C3: below 64 MiB the store took no write that teardown needs. With `others` the rest of the disk is taken, too.
 async fn journey(others: bool) {
-    let cluster = Cluster::start_in(scratch_with_disk()).await;
+    let mut cluster = Cluster::start_in(scratch_with_disk()).await;
+    let client = cluster.client().await;
+    // A start makes it again, if there is room.
+    let classes: Api<StorageClass> = Api::all(client.clone());
+    classes.delete("local-immediate", &DeleteParams::default()).await.expect("delete a class");
+    let volume = fill_with_volume(&cluster, &client).await;
+    if !others {
+        cluster.restart().await;
+    }
     let client = cluster.client().await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let volume = fill_with_volume(&cluster, &client).await;
     if others {
         fill(&cluster.data_dir().join("others"));
         println!("{} bytes are free", free(&cluster.data_dir()));

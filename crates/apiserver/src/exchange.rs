@@ -28,6 +28,8 @@ const AUDIT_ID_MAX: usize = 64;
 const UNCACHED: HeaderValue = HeaderValue::from_static("no-cache, private");
 /// The longest a request may take that is no stream. Clients may ask for less.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// An answer is indented for people as long as it is not larger than this: indenting takes all of it at once.
+const INDENTED_MAX: usize = 4 << 20;
 /// Smaller answers are sent as they are. Upstream's figure.
 const COMPRESS_MIN: usize = 128 << 10;
 /// Programs that people look at the output of.
@@ -129,7 +131,7 @@ impl Exchange {
         let json = text(&head.headers, CONTENT_TYPE).starts_with("application/json");
         let encoded = head.headers.contains_key(CONTENT_ENCODING);
         if json && !encoded && self.indent && !body.is_stream() {
-            body = body.gathered();
+            body = body.gathered_within(INDENTED_MAX);
             if let Some(indented) = body.whole().and_then(|json| indent::indented(json)) {
                 body = full(indented);
             }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bowline_api::ObjectKey;
 use bowline_host::{Clock, Disk, Random};
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use jiff::Timestamp;
 use serde_json::json;
@@ -83,16 +84,32 @@ impl Server {
                 "apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": name, "labels": {(bowline_api::keys::NAMESPACE_NAME_LABEL): name}},
             });
-            verbs::ensure(&self.core, kind.as_ref(), "", object).await?;
+            self.unless_full(name, verbs::ensure(&self.core, kind.as_ref(), "", object).await)?;
         }
-        rbac::bootstrap(&self.core).await?;
+        self.unless_full("the default roles", rbac::bootstrap(&self.core).await)?;
         if let Some(kind) = self.core.registry().kind("scheduling.k8s.io", "v1", "priorityclasses") {
             for class in system_classes() {
-                verbs::ensure(&self.core, kind.as_ref(), "", class).await?;
+                self.unless_full(
+                    "a priority class",
+                    verbs::ensure(&self.core, kind.as_ref(), "", class).await,
+                )?;
             }
         }
         custom::catch_up(&self.core).await?;
-        verbs::resume(&self.core).await
+        self.unless_full("the rest of a namespace", verbs::resume(&self.core).await)
+    }
+
+    /// A store that is full keeps no server that has run before from starting: else nothing could be deleted. What is
+    /// missing comes with a start that finds room.
+    fn unless_full(&self, what: &str, done: Result<(), Status>) -> Result<(), Status> {
+        let old = || self.core.store.get("namespaces", &ObjectKey::cluster("kube-system")).is_some();
+        match done {
+            Err(status) if status.code == StatusCode::INSUFFICIENT_STORAGE.as_u16() && old() => {
+                tracing::warn!(why = status.message, "{what} is not written: start again when there is room");
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Lets the set of kinds follow the definitions in the store, also those that others write, until `stop`.
@@ -130,7 +147,7 @@ impl Server {
 
     /// Tells other servers in the cluster whose client certificates they may believe.
     pub async fn publish_client_authorities(&self, pem: &str) -> Result<(), Status> {
-        extension::publish(&self.core, pem).await
+        self.unless_full("the list of authorities", extension::publish(&self.core, pem).await)
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -227,7 +244,7 @@ impl Server {
         if resource.watch && head.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
-        let body = body::read(body).await?;
+        let body = body::read_in_time(body).await?;
         let resource = legacy_binding(resource, &head.method, &body);
         let (resource, query) = legacy_watch(resource, head.uri.query().unwrap_or_default());
         let (kind, writing) = self.kind(&resource, &head.method).await?;
@@ -272,7 +289,7 @@ impl Server {
         if *info.table == *custom::TABLE && head.method != Method::GET {
             self.follow_once().await;
         }
-        Ok(output::reply(kind.as_ref(), (form, encoding), &include, reply, self.core.clock.now()))
+        Ok(output::reply(&kind, (form, encoding), &include, reply, self.core.clock.now()))
     }
 
     /// The kind of a request whose body is there: kinds may have come and gone while it was on its way. One that a

@@ -189,6 +189,14 @@ impl Status {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// The answer would be larger than what is written as YAML.
+    pub fn too_large_for_yaml(max: usize) -> Self {
+        let message = format!(
+            "the answer is larger than {max} bytes, the most that is written as YAML: ask for application/json, or for fewer objects with limit"
+        );
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     /// What upstream's router says before anything looks at the request.
     pub fn no_representation(served: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));

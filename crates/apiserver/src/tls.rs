@@ -38,8 +38,11 @@ use crate::socket::{KEEP_ALIVE, Socket};
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A client that does not finish the headers of a request in this time is dropped. Upstream's figure, as the next.
 const HEADERS: Duration = Duration::from_secs(32);
-/// The headers of a request all together; more is answered with a 431.
-const HEADERS_MAX: usize = 1 << 20;
+/// The headers of a request all together; more is answered with a 431. Who has shown no credentials yet holds this much
+/// on each connection, so it is less than upstream's 1 MiB.
+const HEADERS_MAX: usize = 64 << 10;
+/// What a client may send before its request has a seat: HTTP/2's own figure.
+const WINDOW: u32 = (64 << 10) - 1;
 /// How long open requests may take once the server goes down.
 const DRAIN: Duration = Duration::from_secs(5);
 /// What is kept of an answer on its way into a connection: encrypted, and for each stream of HTTP/2 before that. A
@@ -197,6 +200,8 @@ async fn connection(
         .timer(TokioTimer::new())
         .max_header_list_size(HEADERS_MAX as u32)
         .max_concurrent_streams(streams_max)
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW)
         .max_send_buf_size(STREAM_BUFFER)
         .keep_alive_interval(KEEP_ALIVE);
     let connection =

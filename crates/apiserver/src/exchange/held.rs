@@ -76,7 +76,7 @@ mod tests {
     async fn a_client_that_does_not_read_an_answer_loses_its_connection() {
         let (held, connection) = held();
         let piece = bytes::Bytes::from(vec![b'x'; 1000]);
-        let mut body = pieces(3000, vec![piece; 3].into_iter());
+        let mut body = pieces(Some(3000), vec![piece; 3].into_iter());
         held.until_sent(&mut body);
         let unread = body.frame().await;
         assert!(futures::poll!(std::pin::pin!(body.frame())).is_pending(), "the next one waits");

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::Stream;
@@ -18,6 +19,8 @@ use crate::status::Status;
 
 /// Upstream's limit of a request.
 const BODY_MAX: usize = 3 << 20;
+/// How long it may take to arrive.
+const BODY: Duration = Duration::from_secs(15);
 /// How much of a larger one is read and thrown away, so that its sender gets to hear of it.
 const PASSED_OVER_MAX: usize = 32 << 20;
 
@@ -50,9 +53,9 @@ pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     Body { content: Content::Stream(Box::pin(chunks)), held: Vec::new(), pace: None, ends: None }
 }
 
-/// `size` is how many bytes all pieces have together.
-pub fn pieces(size: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
-    let content = Content::Pieces { next: Box::new(pieces), left: Some(size) };
+/// `size` is how many bytes all pieces have together, if that is known.
+pub fn pieces(size: Option<usize>, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    let content = Content::Pieces { next: Box::new(pieces), left: size };
     Body { content, held: Vec::new(), pace: None, ends: None }
 }
 
@@ -88,15 +91,19 @@ impl Body {
         }
     }
 
-    /// The same content at once. Streams stay as they are.
-    pub fn gathered(self) -> Self {
-        match self.content {
-            Content::Pieces { next, .. } => {
-                let content = Content::Whole(next.collect::<Vec<Bytes>>().concat().into());
-                Self { content, ..self }
-            }
-            content => Self { content, ..self },
+    /// The same content at once, if it is not larger than this. Streams stay as they are.
+    pub fn gathered_within(self, max: usize) -> Self {
+        let Content::Pieces { mut next, left } = self.content else { return self };
+        let (mut made, mut size) = (Vec::<Bytes>::new(), 0);
+        while size <= max {
+            let Some(piece) = next.next() else {
+                return Self { content: Content::Whole(made.concat().into()), ..self };
+            };
+            size += piece.len();
+            made.push(piece);
         }
+        let next = Box::new(made.into_iter().chain(next));
+        Self { content: Content::Pieces { next, left }, ..self }
     }
 
     /// The same content compressed while it is sent. Streams stay as they are.
@@ -166,6 +173,16 @@ fn slices(bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
     const SLICE: usize = 64 << 10;
     let starts = (0..bytes.len()).step_by(SLICE);
     starts.map(move |start| bytes.slice(start..bytes.len().min(start + SLICE)))
+}
+
+/// Reads a request that has a seat: a client that sends a byte now and then does not keep it.
+pub async fn read_in_time<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let late = |_| Err(Status::bad_request(format!("the request body did not arrive within {BODY:?}")));
+    tokio::time::timeout(BODY, read(body)).await.unwrap_or_else(late)
 }
 
 /// Reads a request.

@@ -4,6 +4,7 @@ use crate::auth::User;
 
 const NODES: &str = "system:nodes";
 const ACCOUNTS: &str = "system:serviceaccounts";
+const ACCOUNT: &str = "system:serviceaccount:";
 const SYSTEM_ACCOUNTS: &str = "system:serviceaccounts:kube-system";
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";
@@ -28,6 +29,18 @@ impl Level {
             return Self::System;
         }
         Self::Workload
+    }
+
+    /// Who shares the seats of one user. Accounts are free to have for who may create them, so all of a namespace are
+    /// one tenant; those that the cluster needs stand each for itself.
+    pub fn tenant(self, user: &User) -> &str {
+        match (self, user.name.strip_prefix(ACCOUNT)) {
+            (Self::Workload, Some(account)) if user.is_in(ACCOUNTS) => {
+                let name = account.find(':').map_or(account.len(), |end| end);
+                user.name.get(..ACCOUNT.len() + name).unwrap_or(&user.name)
+            }
+            _ => &user.name,
+        }
     }
 
     /// Of few values, whatever users are called.

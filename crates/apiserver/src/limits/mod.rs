@@ -152,12 +152,11 @@ impl Limits {
         if level == Level::Exempt || request == Request::Probe {
             return Ok(None);
         }
+        let tenant = level.tenant(user);
         let taken = match request {
-            Request::LongRunning => self.streams.take(level, &user.name).map(Taken::Stream),
-            Request::Mutating => self.writes.take(level, &user.name).await.map(Taken::Request),
-            Request::ReadOnly | Request::Probe => {
-                self.reads.take(level, &user.name).await.map(Taken::Request)
-            }
+            Request::LongRunning => self.streams.take(level, tenant).map(Taken::Stream),
+            Request::Mutating => self.writes.take(level, tenant).await.map(Taken::Request),
+            Request::ReadOnly | Request::Probe => self.reads.take(level, tenant).await.map(Taken::Request),
         };
         match taken {
             Ok(seat) => Ok(Some(Seat { _seat: seat })),

@@ -71,6 +71,21 @@ fn users_by_what_they_are() {
     }
 }
 
+#[test]
+fn accounts_of_one_namespace_are_one_tenant() {
+    let table = [
+        (User::service_account("a", "one"), "system:serviceaccount:a"),
+        (User::service_account("a", "two"), "system:serviceaccount:a"),
+        (User::service_account("b", "one"), "system:serviceaccount:b"),
+        (User::service_account("kube-system", "one"), "system:serviceaccount:kube-system:one"),
+        (user("joe", &[]), "joe"),
+        (user("system:serviceaccount:a:one", &[]), "system:serviceaccount:a:one"),
+    ];
+    for (user, want) in table {
+        assert_eq!(Level::of(&user).tenant(&user), want);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_user_who_floods_the_server_waits_and_others_do_not() {
     let limits = sixteen();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::partial::{API_VERSION, partial};
-use super::table::{Include, table};
+use super::table::{self, Include};
 use crate::http::accept::{Encoding, Form};
 use crate::http::body::{Body, full, pieces};
 use crate::protobuf;
@@ -31,7 +31,7 @@ pub fn metadata(listed: &Listed) -> Value {
 
 /// A list in the wanted form; `true` if it is protobuf.
 pub fn body(
-    kind: &dyn Kind,
+    kind: &Arc<dyn Kind>,
     (form, encoding): (Form, Encoding),
     include: Include,
     listed: Listed,
@@ -44,41 +44,48 @@ pub fn body(
             if let Some(body) = binary((&info.api_version, &info.kind), &metadata, &listed) {
                 return (true, body);
             }
-            (false, plain(kind, &metadata, listed))
+            (false, plain(kind.as_ref(), &metadata, listed))
         }
-        (Form::Object, Encoding::Json) => (false, plain(kind, &metadata, listed)),
-        (Form::Partial, _) => {
-            let list = partials(&metadata, &listed);
-            match encoding {
-                Encoding::Json => (false, full(list)),
-                Encoding::Protobuf => match protobuf::encode_json(&list) {
-                    Some(list) => (true, full(list)),
-                    None => (false, full(list)),
-                },
+        (Form::Object, Encoding::Json) => (false, plain(kind.as_ref(), &metadata, listed)),
+        (Form::Partial, Encoding::Json) => (false, made(partials(&metadata, listed))),
+        (Form::Partial, Encoding::Protobuf) => {
+            let list = partials(&metadata, listed).collect::<Vec<Bytes>>().concat();
+            match protobuf::encode_json(&list) {
+                Some(list) => (true, full(list)),
+                None => (false, full(list)),
             }
         }
-        (Form::Table, _) => {
-            let rows = listed.objects.iter().map(|object| object.json.as_ref());
-            let mut out = table(kind, true, &metadata.to_string(), rows, include, now);
-            out.push(b'\n');
-            (false, full(out))
-        }
+        (Form::Table, _) => (false, made(rows(kind.clone(), &metadata, listed, include, now))),
     }
 }
 
-fn partials(metadata: &Value, listed: &Listed) -> Vec<u8> {
-    let mut out = format!(
-        "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{metadata},\"items\":["
-    )
-    .into_bytes();
-    for (position, object) in listed.objects.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        partial(&object.json, &mut out);
+/// At once if one piece is all.
+fn made(mut pieces_of: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    let first = pieces_of.next().unwrap_or_default();
+    match pieces_of.next() {
+        None => full(first),
+        Some(second) => pieces(None, [first, second].into_iter().chain(pieces_of)),
     }
-    out.extend_from_slice(END);
-    out
+}
+
+fn partials(metadata: &Value, listed: Listed) -> impl Iterator<Item = Bytes> + Send + 'static {
+    let head = format!(
+        "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{metadata},\"items\":["
+    );
+    Joined::new(head, listed.objects, |object, out| partial(&object.json, out))
+}
+
+fn rows(
+    kind: Arc<dyn Kind>,
+    metadata: &Value,
+    listed: Listed,
+    include: Include,
+    now: Timestamp,
+) -> impl Iterator<Item = Bytes> + Send + 'static {
+    let head = table::begin(kind.as_ref(), &metadata.to_string());
+    Joined::new(head, listed.objects, move |object, out| {
+        table::row(kind.as_ref(), &object.json, include, now, out);
+    })
 }
 
 const END: &[u8] = b"]}\n";
@@ -102,11 +109,13 @@ fn plain(kind: &dyn Kind, metadata: &Value, listed: Listed) -> Body {
         .sum();
     let commas = listed.objects.len().saturating_sub(1);
     let size = head.len() + objects + commas + END.len();
-    let joined = Joined { head: Some(head), cut, objects: listed.objects.into_iter(), first: true };
+    let joined = Joined::new(head, listed.objects, move |object, out| {
+        item(&object.json, &cut).iter().for_each(|part| out.extend_from_slice(part));
+    });
     if size <= PIECE {
         return full(joined.collect::<Vec<Bytes>>().concat());
     }
-    pieces(size, joined)
+    pieces(Some(size), joined)
 }
 
 /// An object without its type, in two parts; whole if it does not begin with it.
@@ -118,16 +127,22 @@ fn item<'a>(json: &'a [u8], cut: &str) -> [&'a [u8]; 2] {
 }
 
 /// The pieces of a list in JSON.
-struct Joined {
+struct Joined<A> {
     /// Taken with the first piece; afterwards empty until the end.
     head: Option<String>,
-    /// The beginning of each object that is left out.
-    cut: String,
     objects: std::vec::IntoIter<Arc<Stored>>,
+    /// Appends what the list has of one object.
+    append: A,
     first: bool,
 }
 
-impl Iterator for Joined {
+impl<A: FnMut(&Stored, &mut Vec<u8>)> Joined<A> {
+    fn new(head: String, objects: Vec<Arc<Stored>>, append: A) -> Self {
+        Self { head: Some(head), objects: objects.into_iter(), append, first: true }
+    }
+}
+
+impl<A: FnMut(&Stored, &mut Vec<u8>)> Iterator for Joined<A> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -138,7 +153,7 @@ impl Iterator for Joined {
             if !std::mem::replace(&mut self.first, false) {
                 out.push(b',');
             }
-            item(&object.json, &self.cut).iter().for_each(|part| out.extend_from_slice(part));
+            (self.append)(&object, &mut out);
             if out.len() >= PIECE {
                 self.head = Some(String::new());
                 return Some(out.into());
@@ -155,5 +170,5 @@ fn binary(of: (&str, &str), metadata: &Value, listed: &Listed) -> Option<Body> {
     let encoded = listed.objects.iter().map(|object| object.binary(Keep::IfAskedAgain, encode));
     let items: Vec<Bytes> = encoded.collect::<Option<_>>()?;
     let (size, list) = protobuf::list(of, metadata, items)?;
-    Some(pieces(size, list))
+    Some(pieces(Some(size), list))
 }

@@ -1,5 +1,7 @@
 //! From what a verb answers to an HTTP response.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
@@ -26,18 +28,19 @@ const PROTOBUF_STREAM: HeaderValue =
 
 /// `include` is the parameter `includeObject`.
 pub fn reply(
-    kind: &dyn Kind,
+    of: &Arc<dyn Kind>,
     (form, encoding): (Form, Encoding),
     include: &str,
     reply: Reply,
     now: Timestamp,
 ) -> Response<Body> {
     let include = Include::parse(include);
+    let kind = of.as_ref();
     let (code, (media, body)) = match reply.outcome {
         Outcome::Object { code, json } => (code, whole(encoding, object(kind, form, include, json, now))),
         Outcome::Stored(object) => (StatusCode::OK, stored(kind, (form, encoding), include, &object, now)),
         Outcome::List(listed) => {
-            let (binary, body) = list::body(kind, (form, encoding), include, listed, now);
+            let (binary, body) = list::body(of, (form, encoding), include, listed, now);
             (StatusCode::OK, (if binary { PROTOBUF } else { JSON }, body))
         }
         Outcome::Other { code, json } if form == Form::Table => {

@@ -53,7 +53,7 @@ pub fn single(
     json: &[u8],
     include: Include,
 ) -> Vec<u8> {
-    let mut out = begin(&definitions(columns), list_metadata);
+    let mut out = head(&definitions(columns), list_metadata).into_bytes();
     write_row(cells, json, include, &mut out);
     out.extend_from_slice(b"]}");
     out
@@ -69,7 +69,7 @@ pub fn table<'a>(
     now: Timestamp,
 ) -> Vec<u8> {
     let columns = if columns { self::columns(kind) } else { json!([]) };
-    let mut out = begin(&columns, list_metadata);
+    let mut out = head(&columns, list_metadata).into_bytes();
     for (position, object) in objects.enumerate() {
         if position > 0 {
             out.push(b',');
@@ -80,11 +80,15 @@ pub fn table<'a>(
     out
 }
 
-fn begin(columns: &Value, list_metadata: &str) -> Vec<u8> {
+/// What stands before the rows of a list.
+pub fn begin(kind: &dyn Kind, list_metadata: &str) -> String {
+    head(&columns(kind), list_metadata)
+}
+
+fn head(columns: &Value, list_metadata: &str) -> String {
     format!(
         "{{\"kind\":\"Table\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{list_metadata},\"columnDefinitions\":{columns},\"rows\":["
     )
-    .into_bytes()
 }
 
 fn columns(kind: &dyn Kind) -> Value {
@@ -107,7 +111,7 @@ fn definitions(columns: &[Column]) -> Value {
         .collect()
 }
 
-fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp, out: &mut Vec<u8>) {
+pub fn row(kind: &dyn Kind, json: &[u8], include: Include, now: Timestamp, out: &mut Vec<u8>) {
     let cells = if kind.info().columns.is_empty() {
         let metadata = metadata(json);
         vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]

@@ -109,3 +109,34 @@ async fn a_watch_ends_with_a_status_in_its_own_encoding() {
     assert_eq!((&status["reason"], &status["code"]), (&json!("Expired"), &json!(410)));
     assert_eq!(status["details"], Value::Null, "upstream says nothing more");
 }
+
+/// Indenting and YAML take an answer at once, several times over: a few tenants who ask for large ones must not take all
+/// memory.
+#[tokio::test]
+async fn large_lists_are_neither_indented_nor_written_as_yaml() {
+    const LARGE: usize = 900_000;
+    let server = server().await;
+    for number in 0..6 {
+        let mut large = configmap(&format!("large-{number}"));
+        large["data"] = json!({"text": "x".repeat(LARGE)});
+        post(&server, CONFIGMAPS, &large).await.ok();
+    }
+    let pretty = format!("{CONFIGMAPS}?pretty=true");
+    let (code, _, body) = ask(&server, &pretty, JSON).await;
+    assert_eq!(code, 200);
+    assert!(body.starts_with(b"{\"kind\":\"ConfigMapList\","), "not indented");
+    let (code, _, body) = ask(&server, CONFIGMAPS, YAML).await;
+    assert_eq!(code, 406);
+    assert!(String::from_utf8_lossy(&body).contains("ask for application/json"));
+    let small = format!("{pretty}&limit=1");
+    assert!(ask(&server, &small, JSON).await.2.starts_with(b"{\n  \"kind\""), "indented");
+    let first = format!("{CONFIGMAPS}?limit=1");
+    assert_eq!(ask(&server, &first, YAML).await.0, 200);
+    for (include, size) in [("Object", 6 * LARGE), ("Metadata", 0)] {
+        let table = format!("{CONFIGMAPS}?includeObject={include}");
+        let (_, _, body) = ask(&server, &table, &format!("{JSON};as=Table;g=meta.k8s.io;v=v1")).await;
+        let table: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(table["rows"].as_array().map(Vec::len), Some(6));
+        assert!(body.len() >= size);
+    }
+}

@@ -28,6 +28,8 @@ pub struct Stored {
     /// The view through which it was last read, and what was seen.
     seen: Mutex<Option<(ViewKey, Arc<Stored>)>>,
     binary: Mutex<Binary>,
+    /// This state under the version at which it left the selectors of watchers, who share it.
+    left: OnceLock<Option<Arc<Stored>>>,
 }
 
 /// The object in protobuf, which most objects are never asked for.
@@ -81,6 +83,7 @@ impl Stored {
             fields: OnceLock::new(),
             seen: Mutex::new(None),
             binary: Mutex::default(),
+            left: OnceLock::new(),
         }
     }
 
@@ -95,10 +98,14 @@ impl Stored {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// The same content under another version.
-    pub fn at_version(&self, version: u64) -> Option<Self> {
-        let (json, _) = encode(EventKind::Modified, self.value(), version).ok()?;
-        Some(Self::new(self.key.clone(), version, json))
+    /// The same content under the version of the change that replaced it. All watchers share what the first one made.
+    pub fn replaced_at(&self, version: u64) -> Option<Arc<Self>> {
+        let make = || {
+            let (json, _) = encode(EventKind::Modified, self.value(), version).ok()?;
+            Some(Arc::new(Self::new(self.key.clone(), version, json)))
+        };
+        let kept = self.left.get_or_init(make).clone();
+        kept.filter(|left| left.version == version).or_else(make)
     }
 
     /// The object through a view. What one reader saw is kept for the next one.
@@ -267,4 +274,20 @@ pub const CLOSING: &[u8] = b"}\n";
 /// What stands before it.
 pub fn opening(word: &str) -> Vec<u8> {
     format!("{{\"type\":\"{word}\",\"object\":").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One change of a large object must not cost a copy for each watcher.
+    #[test]
+    fn watchers_share_what_left_their_selectors() {
+        let json = Bytes::from_static(br#"{"metadata":{"name":"a","resourceVersion":"3"}}"#);
+        let old = Stored::new(ObjectKey::new("n", "a"), 3, json);
+        let [one, other] = [old.replaced_at(4).unwrap(), old.replaced_at(4).unwrap()];
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(one.value()["metadata"]["resourceVersion"], "4");
+        assert_eq!(old.replaced_at(5).unwrap().version, 5);
+    }
 }

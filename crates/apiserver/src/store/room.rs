@@ -6,7 +6,8 @@ use super::backend::Space;
 use super::errors::Trouble;
 
 /// Objects on their way out may still grow a little beyond the quota, or nothing that has a finalizer could be
-/// deleted in a full store: one part in this many.
+/// deleted in a full store: one part in this many. Updates that grow a little have half of it: without phases and
+/// conditions nothing is taken down either.
 const QUOTA_RESERVE: u64 = 10;
 /// An update may grow an object by this much on a disk that is nearly full: phases, conditions, the states of containers.
 /// Without them volumes could not be taken down, and the disk would stay full.
@@ -55,7 +56,7 @@ pub struct Wanted {
 /// What a write is about, as far as room goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The object is being deleted, so the write helps to make room.
+    /// The write brings the end of the object nearer, so it helps to make room.
     Leaving {
         takes_disk: bool,
     },
@@ -85,15 +86,18 @@ pub struct Growth {
 impl Growth {
     /// Bytes that must be free on the disk before this write.
     fn kept(self, free_min: u64) -> u64 {
-        let Self { before, after, purpose } = self;
-        let small = before > 0 && after.saturating_sub(before) <= STATUS_GROWTH;
-        match purpose {
+        match self.purpose {
             // A delete needs no more than its place in the journal.
-            Purpose::Leaving { .. } => (free_min / KEPT_BY_DELETE).max(after),
-            Purpose::Heartbeat if small => free_min / KEPT_BY_HEARTBEAT,
-            Purpose::Other if small => free_min / KEPT_BY_UPDATE,
+            Purpose::Leaving { .. } => (free_min / KEPT_BY_DELETE).max(self.after),
+            Purpose::Heartbeat if self.is_small() => free_min / KEPT_BY_HEARTBEAT,
+            Purpose::Other if self.is_small() => free_min / KEPT_BY_UPDATE,
             Purpose::Heartbeat | Purpose::Other => free_min,
         }
+    }
+
+    /// An update that adds what controllers write to an object.
+    fn is_small(self) -> bool {
+        self.before > 0 && self.after.saturating_sub(self.before) <= STATUS_GROWTH
     }
 
     /// Bytes of the spare that this write may count on.
@@ -111,8 +115,12 @@ impl Room {
     pub fn admit(&mut self, growth: Growth) -> Result<(), Trouble> {
         let Growth { before, after, purpose } = growth;
         let used = self.used - before.min(self.used) + after;
-        let leaving = matches!(purpose, Purpose::Leaving { .. });
-        let limit = if leaving { self.quota + self.quota / QUOTA_RESERVE } else { self.quota };
+        let reserve = self.quota / QUOTA_RESERVE;
+        let limit = match purpose {
+            Purpose::Leaving { .. } => self.quota + reserve,
+            Purpose::Heartbeat | Purpose::Other if growth.is_small() => self.quota + reserve / 2,
+            Purpose::Heartbeat | Purpose::Other => self.quota,
+        };
         if self.quota > 0 && after > before && used > limit {
             return Err(self.over_quota(after - before));
         }
@@ -178,7 +186,11 @@ mod tests {
         let table = [
             ((1000, 500, 9000), grow, true),
             ((1000, 980, 9000), grow, true),
-            ((1000, 981, 9000), grow, false),
+            ((1000, 1030, 9000), grow, true),
+            ((1000, 1031, 9000), grow, false),
+            ((90_000, 80_000, 9000), grow_much, false),
+            ((1000, 970, 9000), create, true),
+            ((1000, 971, 9000), create, false),
             ((0, 5000, 9000), grow, true),
             ((1000, 2000, 9000), shrink, true),
             ((1000, 2000, 9000), same, true),

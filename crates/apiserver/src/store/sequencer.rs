@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backend::{AppendError, Backend, Record};
@@ -157,7 +158,7 @@ impl Sequencer {
         if !expected || (new.is_none() && current.is_none()) {
             return Err(WriteError::Conflict { current });
         }
-        let leaving = new.as_ref().is_none_or(metadata::deleting);
+        let leaving = new.as_ref().is_none_or(|new| current.as_deref().is_some_and(|old| leaves(old, new)));
         let version = self.version + 1;
         let event = Draft::event(current, &slot.1, new, version).map_err(Trouble::NotWritten)?;
         room.admit(growth(&event, Purpose::of(&slot.0, &slot.1.namespace, leaving)))?;
@@ -253,6 +254,13 @@ impl Sequencer {
         }
         self.shared.publish(batch.events, batch.version);
     }
+}
+
+/// Whether an update brings the end of an object nearer. Others may repeat for ever what they write to one that waits for
+/// its end.
+fn leaves(old: &Stored, new: &Value) -> bool {
+    let fewer = || metadata::finalizers(new).len() < metadata::finalizers(&old.value()).len();
+    metadata::deleting(new) && (!old.deleting() || fewer())
 }
 
 fn growth(event: &Event, purpose: Purpose) -> Growth {

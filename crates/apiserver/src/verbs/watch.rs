@@ -270,7 +270,7 @@ impl Watch {
             }
             // It left: its old state, under the version of the change.
             (Some(old), false) => {
-                if let Some(left) = old.at_version(event.version) {
+                if let Some(left) = old.replaced_at(event.version) {
                     self.encoder.event(EventKind::Deleted, &left, now, out);
                 }
             }

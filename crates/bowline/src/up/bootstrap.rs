@@ -66,6 +66,15 @@ async fn ensure<K: Object>(client: &Client, object: &K) -> Result<()> {
     match client.request::<K>(request).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        // On an installation that has run before; others do not come this far. Room can be made only once it runs.
+        Err(kube::Error::Api(status)) if status.code == 507 => {
+            let (kind, name) = (K::kind(&()), object.name());
+            tracing::warn!(
+                why = status.message,
+                "{kind} `{name}` is not created: start again when there is room"
+            );
+            Ok(())
+        }
         Err(error) => Err(error).with_context(|| format!("create {} `{}`", K::kind(&()), object.name())),
     }
 }
