@@ -19,7 +19,7 @@ pub(super) const SHOWN: [(&str, &[&str]); 2] = [
 ];
 
 /// Directories of the host that are empty in every container, also where their names are links.
-pub(super) const DIRECTORIES: [&str; 28] = [
+pub(super) const DIRECTORIES: [&str; 29] = [
     // Users' files, and what machines serve.
     "/root",
     "/home",
@@ -35,6 +35,7 @@ pub(super) const DIRECTORIES: [&str; 28] = [
     "/var/log",
     "/var/backups",
     "/var/cache",
+    "/nix/var",
     // The kernel's addresses, and passwords of boot loaders.
     "/boot",
     // Private keys.

@@ -20,7 +20,8 @@ pub(super) struct Private {
     pub whole: Vec<PathBuf>,
 }
 
-/// What other users may not read in a tree, on its own filesystem. A directory that others may not enter counts as a whole.
+/// What other users may not read in a tree. A directory that others may not enter counts as a whole, and so does what is
+/// mounted in the tree.
 pub(super) fn walk(tree: &Path) -> Private {
     let mut private = Private::default();
     let Ok(top) = fs::metadata(tree) else { return private };
@@ -42,7 +43,9 @@ pub(super) fn walk(tree: &Path) -> Private {
             match verdict {
                 Verdict::Hide => found.push(entry.path()),
                 Verdict::Enter if metadata.dev() == top.dev() => pending.push(entry.path()),
-                Verdict::Enter | Verdict::Show => {}
+                // Another filesystem, which may be a slow one: nothing of it is looked at, so nothing is shown.
+                Verdict::Enter => found.push(entry.path()),
+                Verdict::Show => {}
             }
         }
         let most = if programs { BESIDE_PROGRAMS_MAX } else { EACH_MAX };
@@ -70,13 +73,8 @@ fn verdict(kind: FileType, metadata: &Metadata) -> Verdict {
         () if kind.is_dir() => Verdict::Hide,
         // Others may run it, so what it holds is no secret.
         () if kind.is_file() && !may(OTHERS_READ | OTHERS_ENTER) => Verdict::Hide,
-        () if kind.is_socket() || kind.is_fifo() => {
-            if may(OTHERS_READ) {
-                Verdict::Show
-            } else {
-                Verdict::Hide
-            }
-        }
+        // Their owner serves who connects, and takes a container's root for its own.
+        () if kind.is_socket() || kind.is_fifo() => Verdict::Hide,
         // Links lead to what is shown or hidden by itself; nodes of devices cannot be opened.
         () => Verdict::Show,
     }
@@ -126,6 +124,8 @@ mod tests {
             fs::set_permissions(dir.path().join(name), Permissions::from_mode(mode)).unwrap();
         }
         std::os::unix::fs::symlink("hidden", dir.path().join("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        fs::set_permissions(dir.path().join("socket"), Permissions::from_mode(0o666)).unwrap();
         let private = walk(dir.path());
         let names = |paths: &[PathBuf]| -> Vec<String> {
             let name = |path: &PathBuf| path.strip_prefix(dir.path()).unwrap().to_str().unwrap().to_owned();
@@ -135,9 +135,11 @@ mod tests {
         };
         let (each, others): (Vec<_>, Vec<_>) =
             names(&private.paths).into_iter().partition(|name| name.starts_with("programs"));
-        assert_eq!(others, ["closed", "full", "hidden", "many", "open/hidden", "unlisted/hidden"]);
+        assert_eq!(others, ["closed", "full", "hidden", "many", "open/hidden", "socket", "unlisted/hidden"]);
         assert_eq!(each.len(), EACH_MAX + 1, "one by one, and the programs stay: {each:?}");
         assert_eq!(names(&private.whole), ["full", "many"]);
         assert!(walk(Path::new("/no/such/tree")).paths.is_empty());
+        let mounts = walk(Path::new("/dev")).paths;
+        assert!(mounts.contains(&PathBuf::from("/dev/pts")), "another filesystem in a tree: {mounts:?}");
     }
 }

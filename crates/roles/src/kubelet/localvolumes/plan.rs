@@ -141,7 +141,33 @@ pub fn of_pod(pod: &Pod) -> impl Iterator<Item = (&str, Plan)> {
     let used = move |name: &str| pod::containers(pod).any(|container| mounts(container, name));
     let volumes = pod::volumes(pod).iter().filter(move |volume| used(&volume.name));
     let group = fs_group(pod);
-    volumes.filter_map(move |volume| Some((volume.name.as_str(), Plan { group, ..plan(volume)? })))
+    let memory = memory_limit(pod);
+    volumes.filter_map(move |volume| {
+        let plan = plan(volume)?;
+        let medium = match plan.medium {
+            Medium::Memory(limit) if plan.sources.is_none() => {
+                Medium::Memory(limit.into_iter().chain(memory).min())
+            }
+            medium => medium,
+        };
+        Some((volume.name.as_str(), Plan { group, medium, ..plan }))
+    })
+}
+
+/// What all containers of a pod may take together, if all are limited. What an ended container left in memory counts for
+/// none of the others, so a volume in memory must not be larger.
+fn memory_limit(pod: &Pod) -> Option<u64> {
+    let limit = |container: &Container| {
+        let limits = container.resources.as_ref()?.limits.as_ref()?;
+        u64::try_from(bytes_of(limits.get("memory")?).ok()?).ok()
+    };
+    let spec = pod.spec.as_ref()?;
+    let init = spec.init_containers.iter().flatten();
+    let (beside, before): (Vec<_>, Vec<_>) =
+        init.partition(|container| container.restart_policy.as_deref() == Some("Always"));
+    let together: Option<u64> = spec.containers.iter().chain(beside).map(limit).sum();
+    let largest: Option<Vec<u64>> = before.into_iter().map(limit).collect();
+    Some(together?.max(largest?.into_iter().max().unwrap_or_default()))
 }
 
 fn medium(empty: &EmptyDirVolumeSource) -> Medium {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::decide::decide;
 use super::model::{Action, Observed, Presence, State, Step, Want, Why};
 use super::payload::{File, Files, Payload};
-use super::plan::{Medium, Plugin, TokenSource, plan, problem};
+use super::plan::{Medium, Plugin, TokenSource, of_pod, plan, problem};
 use super::tokens::{Token, renew_at};
 use crate::kubelet::Reported;
 
@@ -173,6 +173,28 @@ fn what_containers_may_use_they_may_go_on_using() {
     assert!(!state(|s| s.written = None));
     assert!(!state(|s| s.mount = Presence::Uncertain));
     assert!(!state(|s| s.directory = Presence::Absent));
+}
+
+/// What an ended container left in memory is no longer counted for it, so ten init containers would have ten times as much.
+#[test]
+fn a_volume_in_memory_is_no_larger_than_what_the_containers_may_take() {
+    let limited = |limit: &str| json!({"name": "c", "resources": {"limits": {"memory": limit}}, "volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    let free = json!({"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    let table = [
+        (json!([limited("32Mi"), limited("32Mi")]), json!([limited("16Mi")]), None, Some(64 << 20)),
+        (json!([limited("32Mi")]), json!([limited("48Mi"), limited("40Mi")]), None, Some(48 << 20)),
+        (json!([limited("32Mi")]), json!([]), Some("1Mi"), Some(1 << 20)),
+        (json!([limited("32Mi")]), json!([]), Some("1Gi"), Some(32 << 20)),
+        (json!([limited("32Mi")]), json!([free]), Some("1Gi"), Some(1 << 30)),
+        (json!([limited("32Mi"), free]), json!([]), None, None),
+    ];
+    for (containers, init, size, want) in table {
+        let volume = json!({"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": size}});
+        let spec = json!({"containers": containers, "initContainers": init, "volumes": [volume]});
+        let pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+        let mediums: Vec<_> = of_pod(&pod).map(|(_, plan)| plan.medium).collect();
+        assert_eq!(mediums, [Medium::Memory(want)], "{spec}");
+    }
 }
 
 #[test]

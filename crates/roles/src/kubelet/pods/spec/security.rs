@@ -90,8 +90,10 @@ fn not_root(pod: &Pod, container: &Container, user: Option<i64>) -> Result<(), P
     }
 }
 
+/// The kernel takes the largest number of 32 bits as "leave it as it is", which would be root.
 fn id(field: &str, id: i64) -> Result<u32, Problem> {
-    u32::try_from(id).map_err(|_| config(format!("{field} {id} is no number of a user or group")))
+    let number = u32::try_from(id).ok().filter(|number| *number != u32::MAX);
+    number.ok_or_else(|| config(format!("{field} {id} is no number of a user or group")))
 }
 
 fn seccomp(profile: Option<&SeccompProfile>) -> Result<Option<Seccomp>, Problem> {
