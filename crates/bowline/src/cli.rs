@@ -42,22 +42,4 @@ pub enum Command {
     Driver(Driver),
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Supervises one container; started by the kubelet role
-    #[command(hide = true)]
-    ContainerShim {
-        dir: std::path::PathBuf,
-    },
-    /// First process of a container; started by the shim
-    #[command(hide = true)]
-    ContainerInit {
-        dir: std::path::PathBuf,
-    },
-    /// Runs a program in a container; started by the kubelet role
-    #[command(hide = true)]
-    ContainerExec {
-        dir: std::path::PathBuf,
-        caller: u32,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        argv: Vec<String>,
-    },
 }

@@ -3,29 +3,22 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use bowline::cli::{Cli, Command};
+use bowline::cli::Cli;
 use bowline::programs::{self, PROGRAMS};
 
 fn main() -> ExitCode {
-    if let Some(chosen) = programs::choose(PROGRAMS, std::env::args_os()) {
+    let argv: Vec<_> = std::env::args_os().collect();
+    // First of all: they close what was open and change namespaces before anything else runs.
+    if let Some(status) = bowline_host::real::shim::subcommand(&argv) {
+        return code(status);
+    }
+    if let Some(chosen) = programs::choose(PROGRAMS, argv) {
         return programs::run(chosen);
     }
-    let cli = Cli::read();
-    match cli.command {
-        // First of all: they close what was open and change namespaces before anything else runs.
-        Command::ContainerShim { dir } => code(bowline_host::real::shim::shim_main(&dir)),
-        Command::ContainerInit { dir } => code(bowline_host::real::shim::init_main(&dir)),
-        Command::ContainerExec { dir, caller, argv } => {
-            code(bowline_host::real::shim::exec_main(&dir, caller, &argv))
-        }
-        command => match bowline::run(command) {
-            Ok(code) => code,
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "bowline: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
-    }
+    bowline::run(Cli::read().command).unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "bowline: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn code(status: i32) -> ExitCode {

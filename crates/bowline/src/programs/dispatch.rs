@@ -10,10 +10,6 @@ use bowline_machinery::flags::Stop;
 use super::Entry;
 use crate::logging;
 
-/// Commands that this binary gives itself. They come before everything else: the binary may have been started under
-/// the name of a program.
-const INTERNAL: [&str; 3] = ["container-shim", "container-init", "container-exec"];
-
 /// A program and what it was called with.
 pub struct Chosen<'a> {
     pub entry: &'a Entry,
@@ -27,10 +23,6 @@ pub fn choose(table: &[Entry], argv: impl IntoIterator<Item = OsString>) -> Opti
     let mut argv = argv.into_iter();
     let argv0 = argv.next()?;
     let mut words: Vec<OsString> = argv.collect();
-    let first = words.first().and_then(|word| word.to_str());
-    if first.is_some_and(|word| INTERNAL.contains(&word)) {
-        return None;
-    }
     let find = |name: &OsStr| table.iter().find(|entry| name == entry.program.name);
     if let Some(entry) = Path::new(&argv0).file_name().and_then(find) {
         return Some(Chosen { entry, argv0, words });
@@ -78,18 +70,4 @@ fn print(stop: &Stop) -> ExitCode {
         std::io::stdout().write_all(stop.text.as_bytes())
     };
     ExitCode::from(stop.code)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn hidden_commands_are_the_internal_ones() {
-        let command = crate::cli::Cli::command();
-        let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
-        assert_eq!(hidden.map(|command| command.get_name().to_owned()).collect::<Vec<_>>(), INTERNAL);
-    }
 }

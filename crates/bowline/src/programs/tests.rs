@@ -66,13 +66,6 @@ fn programs_are_chosen_by_link_or_by_subcommand() {
 }
 
 #[test]
-fn internal_commands_win_over_the_name_of_the_binary() {
-    for word in ["container-shim", "container-init", "container-exec"] {
-        assert_eq!(chosen(&format!("/opt/csi-sample {word} /dir")), None, "{word}");
-    }
-}
-
-#[test]
 fn a_program_starts_or_says_why_not() {
     let start = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
@@ -111,7 +104,6 @@ fn help_lists_commands_in_groups() {
     assert!(between(2, "\n  csi-sample      Does what a sidecar does\n"), "{text}");
     assert!(between(3, "\n  driver "), "{text}");
     assert!(between(3, "\n  store "), "{text}");
-    assert!(!text.contains("container-shim"), "{text}");
     assert!(!help(&[]).contains("CSI sidecars"), "a group without programs is not listed");
 }
 

@@ -4,6 +4,7 @@
 //! output is a pipe to the starter, closed when the record says how the start went. What the program writes
 //! comes through pipes, and goes into the log.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::attend::Attendant;
 use super::cgroups;
-pub use super::enter::exec_main;
-pub use super::init::init_main;
+use super::enter::exec_main;
+use super::init::init_main;
 use super::init::keep_to_itself;
 use super::logs::Log;
 use super::process::Process;
@@ -27,17 +28,39 @@ use crate::containers::{Exit, SIGNALLED, START_ERROR};
 use crate::kernel::KernelError;
 
 /// Subcommand of the program that runs [`shim_main`].
-pub const SHIM_SUBCOMMAND: &str = "container-shim";
+pub(super) const SHIM_SUBCOMMAND: &str = "container-shim";
 /// Subcommand of the program that runs [`init_main`].
-pub const INIT_SUBCOMMAND: &str = "container-init";
+const INIT_SUBCOMMAND: &str = "container-init";
 
 /// Subcommand of the program that runs [`exec_main`].
-pub const EXEC_SUBCOMMAND: &str = "container-exec";
+pub(super) const EXEC_SUBCOMMAND: &str = "container-exec";
 
 /// Exit code of a shim that found another one at work.
 pub(super) const LOCKED: i32 = 75;
 /// Exit code of a shim that could not even write down why it failed.
 const HELPLESS: i32 = 70;
+
+/// Exit code of a line that no part of this program writes.
+const USAGE: i32 = 64;
+
+/// Runs the subcommand that this program has given itself, if it has. Returns its exit code. Nothing else of the line is
+/// read before: reading the flags of all programs takes as long as starting a container.
+pub fn subcommand(argv: &[OsString]) -> Option<i32> {
+    let [_, name, arguments @ ..] = argv else { return None };
+    match (name.to_str()?, arguments) {
+        (SHIM_SUBCOMMAND, [dir]) => Some(shim_main(Path::new(dir))),
+        (INIT_SUBCOMMAND, [dir]) => Some(init_main(Path::new(dir))),
+        (EXEC_SUBCOMMAND, [dir, caller, end, argv @ ..]) if end == "--" => {
+            let argv: Option<Vec<String>> =
+                argv.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+            let caller = caller.to_str().and_then(|caller| caller.parse().ok());
+            let (Some(caller), Some(argv)) = (caller, argv) else { return Some(USAGE) };
+            Some(exec_main(Path::new(dir), caller, &argv))
+        }
+        (SHIM_SUBCOMMAND | INIT_SUBCOMMAND | EXEC_SUBCOMMAND, _) => Some(USAGE),
+        _ => None,
+    }
+}
 
 /// What init tells its shim, one JSON line each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,7 +79,7 @@ pub(super) enum Message {
 
 /// Runs one container to its end, from its record directory. Returns the exit code of this process. Must be called before
 /// the process opens anything.
-pub fn shim_main(dir: &Path) -> i32 {
+fn shim_main(dir: &Path) -> i32 {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
     let record = Record::new(dir);
