@@ -1,17 +1,22 @@
 //! Connections to CSI drivers: UNIX sockets, or in-memory streams behind the same door.
 
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_host::Host;
+use bowline_host::net::BoxStream;
 use bowline_proto::csi::v1::controller_client::ControllerClient;
 use bowline_proto::csi::v1::identity_client::IdentityClient;
 use bowline_proto::csi::v1::node_client::NodeClient;
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
@@ -29,10 +34,11 @@ pub struct Driver {
     connections: Arc<Connections>,
 }
 
-/// How often the connection was made.
+/// How often the connection was made and lost.
 #[derive(Default)]
 struct Connections {
     made: AtomicU64,
+    lost: AtomicU64,
     again: Notify,
 }
 
@@ -65,7 +71,7 @@ impl Driver {
             async move {
                 let stream = net.connect(&socket).await?;
                 counted.made();
-                Ok::<_, std::io::Error>(TokioIo::new(stream))
+                Ok::<_, io::Error>(TokioIo::new(Counted { stream, connections: counted }))
             }
         });
         // The authority every gRPC client uses on a UNIX socket.
@@ -86,6 +92,14 @@ impl Driver {
         }
     }
 
+    /// How often the connection was lost: what was asked at another count may have been asked of another process. `None`
+    /// before the first connection.
+    pub fn losses(&self) -> Option<u64> {
+        let connections = &self.connections;
+        let lost = connections.lost.load(Ordering::SeqCst);
+        (connections.made.load(Ordering::SeqCst) > 0).then_some(lost)
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -100,6 +114,40 @@ impl Driver {
     }
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel())
+    }
+}
+
+/// A stream that tells when it ends.
+struct Counted {
+    stream: BoxStream,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.connections.lost.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -19,7 +19,7 @@ pub mod volumemanager;
 pub use alarms::Alarms;
 pub use owned::{KnownPods, Owned, Owner};
 pub use records::PodRecords;
-pub use reported::{PATIENCE, Reported, later};
+pub use reported::{PATIENCE, Reported};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};
 pub use server::Serving;
 pub use tenants::Tenants;

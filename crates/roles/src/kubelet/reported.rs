@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 /// A wait of this length is worth an event.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Upstream's longest pause between two tries of a volume operation, each of which tells.
@@ -13,28 +11,25 @@ const PAUSE_MAX: Duration = Duration::from_secs(122);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub text: String,
-    pub at: Timestamp,
+    /// By the machine's uptime, as all times here.
+    pub at: Duration,
     /// How often in a row.
     pub times: u32,
 }
 
 impl Reported {
     /// After telling `text` now.
-    pub fn after(previous: Option<Self>, text: String, now: Timestamp) -> Self {
+    pub fn after(previous: Option<Self>, text: String, now: Duration) -> Self {
         let times = previous.filter(|told| told.text == text).map_or(0, |told| told.times);
         Self { text, at: now, times: times.saturating_add(1) }
     }
 
     /// When to tell `text`: at `first`, and then again and again with growing pauses.
-    pub fn due(previous: Option<&Self>, text: &str, first: Timestamp) -> Timestamp {
+    pub fn due(previous: Option<&Self>, text: &str, first: Duration) -> Duration {
         let Some(told) = previous.filter(|told| told.text == text) else { return first };
         let doublings = told.times.saturating_sub(1).min(10);
-        later(told.at, PATIENCE.saturating_mul(1 << doublings).min(PAUSE_MAX))
+        told.at.saturating_add(PATIENCE.saturating_mul(1 << doublings).min(PAUSE_MAX))
     }
-}
-
-pub fn later(from: Timestamp, by: Duration) -> Timestamp {
-    from.checked_add(by).unwrap_or(from)
 }
 
 #[cfg(test)]
@@ -43,10 +38,10 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_another_reason_is_told_at_once() {
-        let at = |second| Timestamp::from_second(second).unwrap();
+        let at = Duration::from_secs;
         let (mut told, mut times, mut now) = (None, Vec::new(), at(10));
         while now < at(600) {
-            times.push(now.as_second());
+            times.push(now.as_secs());
             told = Some(Reported::after(told, "slow".into(), now));
             now = Reported::due(told.as_ref(), "slow", at(10));
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use bowline_api::{Meta, ServiceAccount};
 use bowline_host::disk::{GroupChange, GroupGrant};
@@ -13,7 +14,7 @@ use super::decide::{decide, set_up_failed};
 use super::model::{Action, Observed, Presence, State, Step, Want};
 use super::plan::TokenSource;
 use super::role::Manager;
-use super::tokens::{Token, renew_at};
+use super::tokens::Token;
 use super::view::directory;
 use super::writer;
 use crate::kubelet::{Reported, fs_group};
@@ -173,10 +174,12 @@ impl Manager {
         let answer = asked.await.map_err(failed)?;
         let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wanted.seconds);
         let status = answer.status.unwrap_or_default();
-        let (Some(text), Some(expires)) = (status.token, status.expiration_timestamp) else {
+        let Some(text) = status.token else {
             return Err(EffectError::unknown("failed to fetch token: the answer holds none"));
         };
-        let token = Token { text, renew_at: renew_at(seconds, expires.0), expires: expires.0 };
+        // Counted from before the request: the API server begins to count later.
+        let life = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let token = Token::new(text, seen.now, life);
         self.update(seen, |state| drop(state.tokens.insert(wanted.path.clone(), token)));
         Ok(())
     }

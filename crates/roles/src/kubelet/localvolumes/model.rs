@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_api::Pod;
-use jiff::Timestamp;
 
 use super::payload::{Files, Payload};
 use super::plan::{Medium, Plan, Plugin, Source, TokenSource};
@@ -85,7 +85,8 @@ pub struct Observed {
     pub uid: String,
     /// In the pod.
     pub name: String,
-    pub now: Timestamp,
+    /// The machine's uptime, as all times here.
+    pub now: Duration,
     pub want: Want,
     /// Who may have containers is known: what nobody uses may be taken away.
     pub may_remove: bool,
@@ -102,7 +103,7 @@ impl Observed {
     }
 
     /// The token to be renewed next, and when.
-    pub fn next_renewal(&self) -> Option<(&TokenSource, Timestamp)> {
+    pub fn next_renewal(&self) -> Option<(&TokenSource, Duration)> {
         let renewals = self.tokens().filter_map(|(wanted, token)| Some((wanted, token?.renew_at)));
         renewals.min_by_key(|(_, at)| *at)
     }
@@ -140,15 +141,15 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     Looking,
-    Told(String, Timestamp),
-    Renewal(Timestamp),
+    Told(String, Duration),
+    Renewal(Duration),
     InUse,
     NotCounted,
 }
 
 impl Why {
     /// When to look again even if nothing changes.
-    pub fn until(&self) -> Option<Timestamp> {
+    pub fn until(&self) -> Option<Duration> {
         match self {
             Self::Renewal(at) | Self::Told(_, at) => Some(*at),
             Self::Looking | Self::InUse | Self::NotCounted => None,
@@ -161,7 +162,7 @@ impl fmt::Display for Why {
         match self {
             Self::Looking => f.write_str("what the volume is made of is being looked up"),
             Self::Told(text, _) => f.write_str(text),
-            Self::Renewal(at) => write!(f, "a token is renewed at {at}"),
+            Self::Renewal(at) => write!(f, "a token is renewed at uptime {at:?}"),
             Self::InUse => f.write_str("containers may still use it"),
             Self::NotCounted => f.write_str("containers of an earlier process are not known yet"),
         }

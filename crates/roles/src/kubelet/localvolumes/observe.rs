@@ -50,7 +50,7 @@ impl Manager {
         Some(Observed {
             uid: uid.to_owned(),
             name: name.to_owned(),
-            now: self.ports.host.clock.now(),
+            now: self.ports.host.uptime.uptime(),
             want,
             may_remove: self.tenants.counted(),
             asked,

@@ -1,19 +1,21 @@
 //! Tokens and when they are renewed. Pure.
+//!
+//! The API server says until when a token is good by its own clock, and for how many seconds. The seconds count here, by the
+//! machine's uptime: the two machines need not agree on the time of day.
 
 use std::fmt;
-
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 /// No token is used for longer, however long it would live.
-const AGE_MAX: SignedDuration = SignedDuration::from_hours(24);
+const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A token of a pod's account.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub text: String,
-    pub renew_at: Timestamp,
-    /// From then on nobody takes it.
-    pub expires: Timestamp,
+    pub renew_at: Duration,
+    /// From then on no server accepts it.
+    pub expires: Duration,
 }
 
 // By hand: a token must not reach a log.
@@ -24,10 +26,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// When a token that was given for `seconds` and ends at `expires` is replaced: a fifth of its life before its end.
-pub fn renew_at(seconds: i64, expires: Timestamp) -> Timestamp {
-    let life = SignedDuration::from_secs(seconds);
-    let given = expires.checked_sub(life).unwrap_or(expires);
-    let late = expires.checked_sub(life / 5).unwrap_or(expires);
-    given.checked_add(AGE_MAX).map_or(late, |old| old.min(late))
+impl Token {
+    /// A token that was asked for at `asked` and is good for `life` since then. It is replaced a fifth of its life before
+    /// its end.
+    pub fn new(text: String, asked: Duration, life: Duration) -> Self {
+        let renew_at = asked.saturating_add((life * 4 / 5).min(AGE_MAX));
+        Self { text, renew_at, expires: asked.saturating_add(life) }
+    }
 }

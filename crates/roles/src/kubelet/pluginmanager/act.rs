@@ -7,20 +7,18 @@ use bowline_api::{Meta, keys};
 use bowline_machinery::Object;
 use bowline_machinery::csi::{self, Classes, Driver};
 use bowline_machinery::effect::{EffectError, Part};
-use bowline_proto::csi::v1::node_service_capability::{self, rpc};
-use bowline_proto::csi::v1::{NodeGetCapabilitiesRequest, NodeGetInfoRequest};
+use bowline_proto::csi::v1::NodeGetInfoRequest;
 use bowline_proto::pluginregistration::registration_client::RegistrationClient;
 use bowline_proto::pluginregistration::{InfoRequest, RegistrationStatus};
 use serde_json::json;
 
-use super::drivers::{Capabilities, Registered};
+use super::drivers::{Capabilities, Registered, TIMEOUT};
 use super::model::{Action, Facts, Info, Key, LINGER, Observed, Plugin, Progress};
 use super::role::Manager;
 use super::version;
 
 const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
-const DRIVER_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Manager {
     pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
@@ -127,24 +125,11 @@ impl Manager {
     async fn facts(&self, info: &Info) -> Result<Facts, EffectError> {
         let driver = Driver::at(&self.ports.host, &info.endpoint);
         let what = format!("driver {}", info.name);
-        let (timeout, classes) = (DRIVER_TIMEOUT, Classes::Default);
+        let (timeout, classes) = (TIMEOUT, Classes::Default);
         let send = |request| async { driver.node().node_get_info(request).await };
         let request = NodeGetInfoRequest {};
         let node = csi::call(&self.effects, "NodeGetInfo", &what, timeout, classes, request, send).await?;
-        let send = |request| async { driver.node().node_get_capabilities(request).await };
-        let request = NodeGetCapabilitiesRequest {};
-        let answer =
-            csi::call(&self.effects, "NodeGetCapabilities", &what, timeout, classes, request, send).await?;
-        let rpc = |node_service_capability::Type::Rpc(rpc)| rpc.r#type;
-        let able: Vec<i32> = answer.capabilities.into_iter().filter_map(|c| c.r#type.map(rpc)).collect();
-        let can = |capability: rpc::Type| able.contains(&(capability as i32));
-        let capabilities = Capabilities {
-            stage_unstage: can(rpc::Type::StageUnstageVolume),
-            single_node_multi_writer: can(rpc::Type::SingleNodeMultiWriter),
-            volume_mount_group: can(rpc::Type::VolumeMountGroup),
-            get_volume_stats: can(rpc::Type::GetVolumeStats),
-            expand: can(rpc::Type::ExpandVolume),
-        };
+        let capabilities = Capabilities::ask(&self.effects, &driver, &info.name).await?;
         Ok(Facts {
             node_id: node.node_id,
             volumes_max: node.max_volumes_per_node,
@@ -158,8 +143,8 @@ impl Manager {
         let Some(Plugin { info, .. }) = self.memory.plugin(path) else { return Ok(()) };
         let version = version::highest(&info.versions).map_err(EffectError::refused)?;
         let connection = Driver::at(&self.ports.host, &info.endpoint);
-        let name = info.name.clone();
-        self.drivers.insert(Registered { name, version, connection, capabilities: facts.capabilities });
+        let (name, capabilities) = (info.name.clone(), facts.capabilities);
+        self.drivers.insert(Registered { name, version, connection, capabilities, asked: None });
         match self.notify(path, true, "").await {
             Ok(()) => {
                 tracing::info!(driver = info.name, "registered");

@@ -13,7 +13,7 @@ use super::decide::next_kill;
 use super::model::{Action, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Why};
 use super::role::Pods;
 use super::{spec, status};
-use crate::kubelet::{PATIENCE, Reported, later};
+use crate::kubelet::{PATIENCE, Reported};
 
 /// What a container prints is its user's business.
 const LOG_DIR_MODE: u32 = 0o750;
@@ -87,12 +87,12 @@ impl Pods {
 
 impl Pods {
     /// Tells the pod what keeps it waiting once that has taken long, and again while it does; returns when that will be.
-    pub(super) fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Timestamp> {
+    pub(super) fn tell_when_overdue(&self, seen: &Observed, why: &Why) -> Option<Duration> {
         let (reason, text) = why.overdue()?;
         let (due, next) = self.runtime.update(&seen.uid, |memory| {
             let known = memory.waits.take().filter(|(known, ..)| *known == text);
             let (_, since, told) = known.unwrap_or_else(|| (text.clone(), seen.now, None));
-            let first = later(since, PATIENCE);
+            let first = since.saturating_add(PATIENCE);
             let due = Reported::due(told.as_ref(), &text, first) <= seen.now;
             let told = if due { Some(Reported::after(told, text.clone(), seen.now)) } else { told };
             let next = Reported::due(told.as_ref(), &text, first);
@@ -119,7 +119,7 @@ impl Pods {
             Some(at) => {
                 // Nor does it get the pause before the next try.
                 self.alarms.set(&seen.uid, at, seen.now);
-                let left = Duration::try_from(at.duration_since(seen.now)).unwrap_or_default();
+                let left = at.saturating_sub(seen.now);
                 let late = |_| {
                     let pod = spec::pod_text(pod);
                     let text =
@@ -207,7 +207,7 @@ impl Pods {
                         None => tell(normal, "Started", "Container started".into()),
                     },
                 }
-                self.runtime.started(&seen.uid, container, number, state);
+                self.runtime.started(&seen.uid, container, number, state, self.now());
                 self.wait(&seen.uid, container, number);
                 Ok(())
             }
@@ -261,6 +261,11 @@ impl Pods {
         Ok(())
     }
 
+    /// The machine's uptime, and the time of day.
+    pub(super) fn now(&self) -> (Duration, Timestamp) {
+        (self.ports.host.uptime.uptime(), self.ports.host.clock.now())
+    }
+
     /// Waits for the end of a container in the background, whoever started it.
     pub(super) fn wait(&self, uid: &str, container: &str, number: u32) {
         let (pods, uid, container) = (self.clone(), uid.to_owned(), container.to_owned());
@@ -274,7 +279,7 @@ impl Pods {
             if let Some(text) = pods.last_lines(&uid, &container, number, &exit).await {
                 pods.runtime.wrote_last(&uid, &container, number, text);
             }
-            pods.runtime.exited(&uid, &container, number, exit);
+            pods.runtime.exited(&uid, &container, number, exit, pods.now().0);
             pods.queue.add(uid);
         });
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bowline_api::{Container, Pod, pod};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::LifecycleHandler;
 
 use super::handlers;
@@ -21,7 +20,7 @@ impl Pods {
         self.runtime.asking(&seen.uid, name, number, kind);
         let (pods, id, uid) = (self.clone(), seen.id(name, number), seen.uid.clone());
         tokio::spawn(async move {
-            let asked = pods.ports.host.clock.now();
+            let asked = pods.ports.host.uptime.uptime();
             let asking = async {
                 match handlers::of_probe(&container, &probe) {
                     Ok(handler) => {
@@ -59,12 +58,12 @@ impl Pods {
         name: &str,
         number: u32,
         hook: Hook,
-        deadline: Option<Timestamp>,
+        deadline: Option<Duration>,
     ) {
         let Some((pod, container)) = container(seen, name) else { return };
         let Some(wanted) = handler_of(&container, hook) else { return };
         self.runtime.hook(&seen.uid, name, number, hook, HookState::Running, seen.now);
-        let limit = deadline.map(|at| Duration::try_from(at.duration_since(seen.now)).unwrap_or_default());
+        let limit = deadline.map(|at| at.saturating_sub(seen.now));
         let (pods, id, uid) = (self.clone(), seen.id(name, number), seen.uid.clone());
         tokio::spawn(async move {
             let run = async {
@@ -92,7 +91,7 @@ impl Pods {
                     if hook == Hook::PostStart { "FailedPostStartHook" } else { "FailedPreStopHook" };
                 pods.recorder.warning(pod.as_ref(), reason, format!("{what} hook failed: {error}"));
             }
-            pods.runtime.hook(&uid, &container.name, number, hook, state, pods.ports.host.clock.now());
+            pods.runtime.hook(&uid, &container.name, number, hook, state, pods.ports.host.uptime.uptime());
             pods.queue.add(uid);
         });
     }

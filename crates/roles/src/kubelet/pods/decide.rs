@@ -6,10 +6,9 @@ mod stop;
 use std::time::Duration;
 
 use bowline_api::{Meta, Pod, pod};
-use jiff::Timestamp;
 
 use super::model::{Action, Hook, HookState, Observed, PodVolumes, Step, Why};
-use super::probes::{self, after};
+use super::probes;
 use super::{spec, status};
 use crate::kubelet::Reported;
 pub use start::{Run, backing_off, blocked, run_of};
@@ -49,7 +48,7 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
         return over(seen, pod);
     }
     let mut again = deadline;
-    let mut look_at = |at: Option<Timestamp>| again = [again, at].into_iter().flatten().min();
+    let mut look_at = |at: Option<Duration>| again = [again, at].into_iter().flatten().min();
     match stop::of_condemned(seen, pod) {
         Some(Step::Wait(why)) => look_at(why.until()),
         Some(step) => return step,
@@ -92,10 +91,11 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
 }
 
 /// When the pod has been active for as long as it may be.
-fn deadline(seen: &Observed, pod: &Pod) -> Option<Timestamp> {
+fn deadline(seen: &Observed, pod: &Pod) -> Option<Duration> {
     let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
-    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map_or(seen.now, |t| t.0);
-    Some(after(started, Duration::from_secs(u64::try_from(seconds).unwrap_or(0))))
+    let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let (since, before) = seen.active.unwrap_or((seen.now, Duration::ZERO));
+    Some(since.saturating_add(limit.saturating_sub(before)))
 }
 
 /// Longer active than it may be: its containers end, and then it has failed.
@@ -124,8 +124,8 @@ fn post_start(seen: &Observed, pod: &Pod) -> Option<Action> {
 }
 
 /// The next probe of any container, or when it is due.
-pub(super) fn probe(seen: &Observed, pod: &Pod) -> Option<Result<Action, Timestamp>> {
-    let mut soonest: Option<Timestamp> = None;
+pub(super) fn probe(seen: &Observed, pod: &Pod) -> Option<Result<Action, Duration>> {
+    let mut soonest: Option<Duration> = None;
     for container in spec::app_containers(pod) {
         let Some(attempt) = seen.latest(&container.name) else { continue };
         match probes::next(seen, pod, container, attempt) {
@@ -152,7 +152,7 @@ fn volume_problem(seen: &Observed) -> Option<Step> {
         failed.join(" "),
         first.1
     );
-    let patience = since.checked_add(PROBLEM_PATIENCE).unwrap_or(since);
+    let patience = since.saturating_add(PROBLEM_PATIENCE);
     let due = Reported::due(seen.told.as_ref(), &text, patience);
     Some(match seen.now {
         now if now < patience => Step::Wait(Why::VolumeProblem(patience)),

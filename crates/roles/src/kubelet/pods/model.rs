@@ -39,7 +39,11 @@ pub struct Config {
 pub struct Attempt {
     pub number: u32,
     pub state: State,
-    pub term_at: Option<Timestamp>,
+    /// When it was started, as far as this process can tell. All times here are of the machine's uptime.
+    pub since: Duration,
+    /// When this process learnt that it has ended.
+    pub ended_at: Option<Duration>,
+    pub term_at: Option<Duration>,
     pub killed: bool,
     /// Its end, if it comes, is our doing because the node agent stops, or that of an earlier process of ours.
     pub evicted: bool,
@@ -49,7 +53,7 @@ pub struct Attempt {
     pub post_start: HookState,
     pub pre_stop: HookState,
     /// Since when it is being ended: the start of its preStop hook, or of the request to end.
-    pub stopping_since: Option<Timestamp>,
+    pub stopping_since: Option<Duration>,
     /// What it wrote last, if it failed and its pod wants that shown.
     pub last_lines: Option<String>,
 }
@@ -80,10 +84,12 @@ pub enum Outcome {
 }
 
 impl Attempt {
-    pub fn new(number: u32, state: State) -> Self {
+    pub fn new(number: u32, state: State, since: Duration) -> Self {
         Self {
             number,
             state,
+            since,
+            ended_at: None,
             term_at: None,
             killed: false,
             evicted: false,
@@ -104,7 +110,16 @@ impl Attempt {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     pub uid: String,
-    pub now: Timestamp,
+    /// The machine's uptime: whatever lasts is counted by it.
+    pub now: Duration,
+    /// The time of day, for timestamps that people read.
+    pub wall: Timestamp,
+    /// When this process first saw the pod.
+    pub known_since: Duration,
+    /// When this process first saw that the pod is being deleted.
+    pub deleting_since: Option<Duration>,
+    /// Since when the pod was seen to be active, and for how long it had been by then.
+    pub active: Option<(Duration, Duration)>,
     pub config: Arc<Config>,
     /// `None`: not in the API any more, or not on this node.
     pub pod: Option<Arc<Pod>>,
@@ -116,7 +131,7 @@ pub struct Observed {
     /// What its variables come from.
     pub objects: Objects,
     /// Since when some volume cannot be worked out.
-    pub problem_since: Option<Timestamp>,
+    pub problem_since: Option<Duration>,
     /// The last problem that the pod was told of.
     pub told: Option<Reported>,
     /// Some volume of it is here, or may be.
@@ -178,7 +193,7 @@ pub enum Action {
         number: u32,
         hook: Hook,
         /// It is given up after this time.
-        deadline: Option<Timestamp>,
+        deadline: Option<Duration>,
         /// What the pod is told about it.
         text: Option<String>,
     },
@@ -218,7 +233,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     Volumes(Vec<String>),
-    VolumeProblem(Timestamp),
+    VolumeProblem(Duration),
     Told(String),
     /// It cannot run as it is.
     Refused(Problem),
@@ -228,20 +243,20 @@ pub enum Why {
     PostStart(String),
     BackOff {
         container: String,
-        at: Timestamp,
+        at: Duration,
     },
-    Grace(Timestamp),
+    Grace(Duration),
     Exiting,
     Unmounting,
     /// Nothing, until a probe or the pod's deadline is due.
-    Scheduled(Timestamp),
+    Scheduled(Duration),
     /// For this, but no longer than until then.
-    Until(Box<Why>, Timestamp),
+    Until(Box<Why>, Duration),
 }
 
 impl Why {
     /// When to look again even if nothing changes.
-    pub fn until(&self) -> Option<Timestamp> {
+    pub fn until(&self) -> Option<Duration> {
         match self {
             Self::Until(why, at) => Some(why.until().map_or(*at, |other| other.min(*at))),
             Self::VolumeProblem(at) | Self::BackOff { at, .. } | Self::Grace(at) | Self::Scheduled(at) => {
@@ -293,18 +308,22 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Volumes(names) => write!(f, "volumes {names:?} are not mounted yet"),
-            Self::VolumeProblem(at) => write!(f, "some volume cannot be worked out; reported at {at}"),
+            Self::VolumeProblem(at) => {
+                write!(f, "some volume cannot be worked out; reported at uptime {at:?}")
+            }
             Self::Told(text) => f.write_str(text),
             Self::Refused(problem) => f.write_str(&problem.message),
             Self::Looking => f.write_str("config maps and secrets of its variables are being looked up"),
             Self::Initializing(name) => write!(f, "init container {name} has not finished"),
             Self::PostStart(name) => write!(f, "postStart hook of container {name} has not finished"),
-            Self::BackOff { container, at } => write!(f, "container {container} is restarted at {at}"),
-            Self::Grace(at) => write!(f, "containers have until {at} to end"),
+            Self::BackOff { container, at } => {
+                write!(f, "container {container} is restarted at uptime {at:?}")
+            }
+            Self::Grace(at) => write!(f, "containers have until uptime {at:?} to end"),
             Self::Exiting => f.write_str("containers were killed and are ending"),
             Self::Unmounting => f.write_str("volumes are being unmounted"),
-            Self::Scheduled(at) => write!(f, "all is well; looking again at {at}"),
-            Self::Until(why, at) => write!(f, "{why} (looking again at {at})"),
+            Self::Scheduled(at) => write!(f, "all is well; looking again at uptime {at:?}"),
+            Self::Until(why, at) => write!(f, "{why} (looking again at uptime {at:?})"),
         }
     }
 }

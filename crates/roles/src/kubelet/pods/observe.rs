@@ -20,7 +20,7 @@ impl Pods {
         if pod.is_none() && self.runtime.get(uid).is_none() {
             return None;
         }
-        let now = self.ports.host.clock.now();
+        let (now, wall) = (self.ports.host.uptime.uptime(), self.ports.host.clock.now());
         let objects = self.follow(uid, pod.as_deref());
         let volumes = match &pod {
             Some(pod) => self.local.with(pod, self.mounts.ready(pod)),
@@ -29,11 +29,16 @@ impl Pods {
         let problem = matches!(&volumes, PodVolumes::Waiting { problems, .. } if !problems.is_empty());
         let memory = self.runtime.update(uid, |memory| {
             memory.problem_since = problem.then(|| memory.problem_since.unwrap_or(now));
+            memory.saw(pod.as_deref(), now, wall);
             memory.clone()
         });
         Some(Observed {
             uid: uid.to_owned(),
             now,
+            wall,
+            known_since: memory.known_since.unwrap_or(now),
+            deleting_since: memory.deleting_since,
+            active: memory.active,
             config: self.config.clone(),
             pod,
             attempts: memory.attempts,

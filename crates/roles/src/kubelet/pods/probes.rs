@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bowline_api::{Container, Meta, Pod};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Probe};
 
 use super::model::{Attempt, HookState, Observed, Outcome, State};
@@ -48,7 +47,7 @@ impl ProbeKind {
 pub struct ProbeState {
     pub in_flight: bool,
     /// `None`: it was never asked.
-    pub next_at: Option<Timestamp>,
+    pub next_at: Option<Duration>,
     last: Option<bool>,
     in_a_row: u32,
     /// The answer that counts: it was given often enough.
@@ -57,9 +56,9 @@ pub struct ProbeState {
 
 impl ProbeState {
     /// Takes in an answer to the question that was asked at `asked`. No answer at all changes nothing but the time.
-    pub fn answered(&mut self, probe: &Probe, outcome: &Outcome, asked: Timestamp) {
+    pub fn answered(&mut self, probe: &Probe, outcome: &Outcome, asked: Duration) {
         self.in_flight = false;
-        self.next_at = Some(after(asked, seconds(probe.period_seconds, PERIOD)));
+        self.next_at = Some(asked.saturating_add(seconds(probe.period_seconds, PERIOD)));
         let good = match outcome {
             Outcome::Success => true,
             Outcome::Failure(_) => false,
@@ -85,18 +84,14 @@ fn seconds(given: Option<i32>, default: i32) -> Duration {
     Duration::from_secs(u64::from(given.unsigned_abs()))
 }
 
-pub fn after(at: Timestamp, delay: Duration) -> Timestamp {
-    at.checked_add(delay).unwrap_or(at)
-}
-
 /// The probe of a run that is to be asked now, or when the next one is.
 pub fn next(
     seen: &Observed,
     pod: &Pod,
     container: &Container,
     attempt: &Attempt,
-) -> Option<Result<ProbeKind, Timestamp>> {
-    let State::Running { started_at, .. } = attempt.state else { return None };
+) -> Option<Result<ProbeKind, Duration>> {
+    let State::Running { .. } = attempt.state else { return None };
     // A run that is being ended stays condemned, whatever it would answer while its preStop hook runs. Whether it may be
     // sent work is asked until it has ended if the whole pod ends, as upstream does.
     let stopping = attempt.stopping_since.or(attempt.term_at).is_some();
@@ -105,7 +100,7 @@ pub fn next(
         return None;
     }
     let started = started(seen, pod, container, attempt);
-    let mut soonest: Option<Timestamp> = None;
+    let mut soonest: Option<Duration> = None;
     for kind in ProbeKind::ALL.into_iter().filter(|kind| !ending || *kind == ProbeKind::Readiness) {
         let Some(probe) = kind.of(container).filter(|_| (kind == ProbeKind::Startup) != started) else {
             continue;
@@ -115,19 +110,13 @@ pub fn next(
             continue;
         }
         let delay = probe.initial_delay_seconds.and_then(|delay| u64::try_from(delay).ok()).unwrap_or(0);
-        let at = state.next_at.unwrap_or_else(|| after(started_at, Duration::from_secs(delay)));
-        if at <= seen.now || turned_back(seen.now, state.next_at, probe) {
+        let at = state.next_at.unwrap_or_else(|| attempt.since.saturating_add(Duration::from_secs(delay)));
+        if at <= seen.now {
             return Some(Ok(kind));
         }
         soonest = Some(soonest.map_or(at, |known| known.min(at)));
     }
     soonest.map(Err)
-}
-
-/// Whether the clock was turned back since the next question was planned: it is never more than a period away.
-fn turned_back(now: Timestamp, planned: Option<Timestamp>, probe: &Probe) -> bool {
-    let period = seconds(probe.period_seconds, PERIOD);
-    planned.is_some_and(|at| at > after(now, period.saturating_mul(2)))
 }
 
 /// What the API shows of exactly this run: what an earlier process found out about it.

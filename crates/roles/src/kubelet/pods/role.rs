@@ -150,7 +150,7 @@ impl Role for Pods {
     }
     fn waiting(&self, uid: &String, seen: &Observed, why: &Why) {
         if let (Why::BackOff { container, at }, Some(pod)) = (why.reason(), &seen.pod)
-            && self.told.news(uid, &format!("{container} {at}"))
+            && self.told.news(uid, &format!("{container} {at:?}"))
         {
             let text =
                 format!("Back-off restarting failed container {container} in pod {}", spec::pod_text(pod));
@@ -200,7 +200,7 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
             State::Exited { exit, .. } => pods.last_lines(uid, container, number, exit).await,
             State::Running { .. } => None,
         };
-        pods.runtime.started(uid, container, number, state);
+        pods.runtime.started(uid, container, number, state, pods.now());
         if let Some(text) = last_lines {
             pods.runtime.wrote_last(uid, container, number, text);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_api::{Meta, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
@@ -18,10 +19,15 @@ pub struct PodMemory {
     pub attempts: BTreeMap<String, Vec<Attempt>>,
     pub crashes: BTreeMap<String, u32>,
     pub directory: bool,
-    pub problem_since: Option<Timestamp>,
+    /// By the machine's uptime, as all times here.
+    pub problem_since: Option<Duration>,
+    pub known_since: Option<Duration>,
+    pub deleting_since: Option<Duration>,
+    /// Since when the pod was seen to be active, and for how long it had been by then.
+    pub active: Option<(Duration, Duration)>,
     pub told: Option<Reported>,
     /// What is waited for, and since when; what the pod was told of it.
-    pub waits: Option<(String, Timestamp, Option<Reported>)>,
+    pub waits: Option<(String, Duration, Option<Reported>)>,
 }
 
 /// Clones share it.
@@ -50,12 +56,16 @@ impl Runtime {
         self.pods().remove(uid);
     }
 
-    /// Takes in a run, new or found.
-    pub fn started(&self, uid: &str, container: &str, number: u32, state: State) {
-        let attempt = Attempt::new(number, state);
+    /// Takes in a run, new or found. How long ago one was started that an earlier process left, only the wall clock
+    /// says; it is asked once.
+    pub fn started(&self, uid: &str, container: &str, number: u32, state: State, now: (Duration, Timestamp)) {
+        let (now, wall) = now;
+        let (State::Running { started_at, .. } | State::Exited { started_at, .. }) = &state;
+        let mut attempt = Attempt::new(number, state.clone(), now.saturating_sub(between(*started_at, wall)));
         self.update(uid, |pod| {
-            if let State::Exited { started_at, exit } = &attempt.state {
-                pod.count(container, *started_at, exit.finished_at);
+            if let State::Exited { started_at, exit } = &state {
+                attempt.ended_at = Some(now);
+                pod.count(container, between(*started_at, exit.finished_at));
             }
             let attempts = pod.attempts.entry(container.to_owned()).or_default();
             attempts.retain(|a| a.number != number);
@@ -64,14 +74,15 @@ impl Runtime {
         });
     }
 
-    pub fn exited(&self, uid: &str, container: &str, number: u32, exit: Exit) {
+    pub fn exited(&self, uid: &str, container: &str, number: u32, exit: Exit, now: Duration) {
         self.update(uid, |pod| {
             let attempts = pod.attempts.entry(container.to_owned()).or_default();
             let Some(attempt) = attempts.iter_mut().find(|a| a.number == number) else { return };
             let State::Running { started_at, .. } = attempt.state else { return };
-            let finished_at = exit.finished_at;
             attempt.state = State::Exited { started_at, exit };
-            pod.count(container, started_at, finished_at);
+            attempt.ended_at = Some(now);
+            let ran = now.saturating_sub(attempt.since);
+            pod.count(container, ran);
         });
     }
 
@@ -79,7 +90,7 @@ impl Runtime {
         self.change(uid, container, number, |attempt| attempt.evicted = true);
     }
 
-    pub fn signalled(&self, uid: &str, container: &str, number: u32, signal: i32, now: Timestamp) {
+    pub fn signalled(&self, uid: &str, container: &str, number: u32, signal: i32, now: Duration) {
         self.change(uid, container, number, |attempt| {
             attempt.term_at.get_or_insert(now);
             attempt.stopping_since.get_or_insert(now);
@@ -99,22 +110,14 @@ impl Runtime {
         container: &str,
         number: u32,
         (kind, probe): (ProbeKind, &Probe),
-        (outcome, asked): (&Outcome, Timestamp),
+        (outcome, asked): (&Outcome, Duration),
     ) {
         self.change(uid, container, number, |attempt| {
             attempt.probes.entry(kind).or_default().answered(probe, outcome, asked);
         });
     }
 
-    pub fn hook(
-        &self,
-        uid: &str,
-        container: &str,
-        number: u32,
-        hook: Hook,
-        state: HookState,
-        now: Timestamp,
-    ) {
+    pub fn hook(&self, uid: &str, container: &str, number: u32, hook: Hook, state: HookState, now: Duration) {
         self.change(uid, container, number, |attempt| match hook {
             Hook::PostStart => attempt.post_start = state,
             Hook::PreStop => {
@@ -159,12 +162,29 @@ impl Runtime {
 }
 
 impl PodMemory {
-    fn count(&mut self, container: &str, started_at: Timestamp, finished_at: Timestamp) {
-        let ran = Duration::try_from(finished_at.duration_since(started_at)).unwrap_or_default();
+    /// Takes in what the API says of the pod. How long it had been active before this process saw it, only the wall clock
+    /// says; it is asked once.
+    pub fn saw(&mut self, pod: Option<&Pod>, now: Duration, wall: Timestamp) {
+        self.known_since.get_or_insert(now);
+        if pod.is_some_and(Meta::deleting) {
+            self.deleting_since.get_or_insert(now);
+        }
+        let started = pod.and_then(|pod| pod.status.as_ref()?.start_time.as_ref());
+        if let Some(started) = started {
+            self.active.get_or_insert((now, between(started.0, wall)));
+        }
+    }
+
+    fn count(&mut self, container: &str, ran: Duration) {
         let known = self.attempts.get(container).and_then(|a| a.last()).map_or(0, |a| a.number);
         let crashes = self.crashes.entry(container.to_owned()).or_insert(known);
         *crashes = if ran >= CALM { 1 } else { *crashes + 1 };
     }
+}
+
+/// Nothing when the end lies before the beginning: the clock was set meanwhile.
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
 /// Pod UID, container and attempt of a container's id.

@@ -34,7 +34,7 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
     let ephemeral = ephemeral(pod);
     let phase = phase(seen, pod);
     let conditions = conditions(seen, pod, &phase, &init, &app);
-    let start_time = have.start_time.clone().unwrap_or_else(|| time(seen.now));
+    let start_time = have.start_time.clone().unwrap_or_else(|| time(seen.wall));
     let known = have.conditions.as_deref().unwrap_or_default();
     let same = have.phase.as_deref() == Some(&phase)
         && have.init_container_statuses.as_deref().unwrap_or_default() == init
@@ -381,7 +381,7 @@ fn condition(
 ) -> PodCondition {
     let known = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let same = known.iter().find(|c| c.type_ == type_ && c.status == status);
-    let since = same.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| time(seen.now));
+    let since = same.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| time(seen.wall));
     PodCondition {
         type_: type_.into(),
         status: status.into(),

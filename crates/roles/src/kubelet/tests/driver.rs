@@ -42,6 +42,8 @@ struct State {
     running: BTreeSet<String>,
     faults: BTreeMap<String, VecDeque<Fault>>,
     contexts: Vec<BTreeMap<String, String>>,
+    /// Call and `publish_context` of each stage and publish.
+    publish_contexts: Vec<(String, BTreeMap<String, String>)>,
     told: Vec<(bool, String)>,
     mount_group: bool,
     groups: Vec<String>,
@@ -63,14 +65,19 @@ impl TestDriver {
     }
 
     /// Serves the driver and its registration socket until stopped; then the sockets go.
-    pub async fn serve(&self, registration: &Path, stop: CancellationToken) {
+    pub async fn serve(&self, registration: &Path, stop: CancellationToken, node: CancellationToken) {
         for dir in [self.endpoint.parent().unwrap(), registration.parent().unwrap()] {
             self.host.disk.create_dir_all(dir, 0o750).await.unwrap();
         }
-        let node = Server::builder().add_service(NodeServer::new(self.clone()));
-        self.listen(node, self.endpoint.clone(), stop.clone()).await;
+        self.serve_node(node).await;
         let registrar = Server::builder().add_service(RegistrationServer::new(self.clone()));
         self.listen(registrar, registration.into(), stop).await;
+    }
+
+    /// Only the driver itself, without its registration socket.
+    pub async fn serve_node(&self, stop: CancellationToken) {
+        let node = Server::builder().add_service(NodeServer::new(self.clone()));
+        self.listen(node, self.endpoint.clone(), stop).await;
     }
 
     async fn listen(&self, server: tonic::transport::server::Router, path: PathBuf, stop: CancellationToken) {
@@ -94,6 +101,17 @@ impl TestDriver {
 
     pub fn contexts(&self) -> Vec<BTreeMap<String, String>> {
         self.state.lock().unwrap().contexts.clone()
+    }
+
+    /// Which device each stage and publish was told of.
+    pub fn devices(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        let device = |context: &BTreeMap<String, String>| context.get("device").cloned().unwrap_or_default();
+        state.publish_contexts.iter().map(|(call, context)| format!("{call} {}", device(context))).collect()
+    }
+
+    fn note_context(&self, call: &str, context: &BTreeMap<String, String>) {
+        self.state.lock().unwrap().publish_contexts.push((call.into(), context.clone()));
     }
 
     /// The driver has VOLUME_MOUNT_GROUP from now on.
@@ -164,6 +182,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("stage", &request.volume_id)?;
+        self.note_context("stage", &request.publish_context);
         self.note_group(request.volume_capability.as_ref());
         let backing = PathBuf::from("/var/lib/backing").join(&request.volume_id);
         self.host.disk.create_dir_all(&backing, 0o755).await.unwrap();
@@ -197,6 +216,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("publish", &request.volume_id)?;
+        self.note_context("publish", &request.publish_context);
         self.note_group(request.volume_capability.as_ref());
         let target = Path::new(&request.target_path);
         if is_block(request.volume_capability.as_ref()) {

@@ -1,5 +1,7 @@
 //! The kubelet's four roles against the real API server in memory, a fake machine and a driver with a memory.
 
+mod attachment;
+mod clock;
 mod crash;
 mod driver;
 mod flows;

@@ -72,14 +72,28 @@ impl World {
                 },
             }))
             .unwrap();
-            let attachment = effects.create(&attachment).await.unwrap();
-            let status = json!({"status": {"attached": true, "attachmentMetadata": {"device": "/dev/x"}}});
-            effects.patch(Part::Status, &attachment, status).await.unwrap();
+            self.attached(attachment, "/dev/x").await;
             attached.push(json!({"name": name::unique_volume(NAME, &handle), "devicePath": ""}));
         }
         self.until("node is there", |w| w.node().is_some()).await;
         let patch = json!({"status": {"volumesAttached": attached}});
         effects.patch(Part::Status, &self.node().unwrap(), patch).await.unwrap();
+    }
+
+    /// A person deletes the attachment, and another one comes, with another device.
+    pub async fn attach_again(&self, claim: &str, device: &str) {
+        let name = name::attachment(&format!("handle-{claim}"), NAME, NODE);
+        let found = self.effects().get_live::<VolumeAttachment>("", &name).await.unwrap().unwrap();
+        self.effects().delete(&found, None).await.unwrap();
+        let mut next = VolumeAttachment { spec: found.spec, ..Default::default() };
+        next.metadata.name = Some(name);
+        self.attached(next, device).await;
+    }
+
+    async fn attached(&self, attachment: VolumeAttachment, device: &str) {
+        let attachment = self.effects().create(&attachment).await.unwrap();
+        let status = json!({"status": {"attached": true, "attachmentMetadata": {"device": device}}});
+        self.effects().patch(Part::Status, &attachment, status).await.unwrap();
     }
 
     pub async fn delete(&self, pod: &Pod, grace: Option<u32>) {

@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bowline_api::{ConfigMap, Event, Node, Pod, ServiceAccount, keys, pod};
 use bowline_apiserver::auth::token::TokenSettings;
 use bowline_apiserver::{Registry, Server, Store, auth, kinds};
-use bowline_host::Host;
 use bowline_host::containers::State;
 use bowline_host::fake::{self, FakeHost};
+use bowline_host::{Clock, Host};
 use bowline_machinery::client::{Client, in_process};
 use bowline_machinery::{Effects, Journal, Ports};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -26,11 +28,33 @@ pub struct World {
     pub fake: Arc<FakeHost>,
     pub host: Host,
     pub server: Server,
+    /// The wall clock of the node; the API server has its own.
+    pub clock: Arc<NodeClock>,
     pub driver: TestDriver,
     pub ports: Ports,
     pub kubelet: Option<Kubelet>,
     crew: Crew,
     serving: CancellationToken,
+    serving_node: CancellationToken,
+}
+
+/// A wall clock that can be wrong.
+pub struct NodeClock {
+    right: Arc<FakeHost>,
+    ahead: AtomicI64,
+}
+
+impl NodeClock {
+    /// Sets it that many seconds ahead of the right time.
+    pub fn set_ahead(&self, seconds: i64) {
+        self.ahead.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for NodeClock {
+    fn now(&self) -> Timestamp {
+        self.right.now() + SignedDuration::from_secs(self.ahead.load(Ordering::SeqCst))
+    }
 }
 
 impl World {
@@ -55,8 +79,10 @@ impl World {
         kinds::register::register_admission_of(&mut registry, &kinds::plugins::Plugins::default());
         let tokens = TokenSettings::ephemeral("https://kubernetes.default.svc").unwrap();
         let access = auth::Settings { tokens: Some(tokens), ..auth::Settings::default() };
-        let (clock, random) = (host.clock.clone(), host.random.clone());
-        let server = Server::guarded(Store::memory(), registry, clock, random, access);
+        let (right, random) = (host.clock.clone(), host.random.clone());
+        let clock = Arc::new(NodeClock { right: fake.clone(), ahead: AtomicI64::new(0) });
+        let host = Host { clock: clock.clone(), ..host };
+        let server = Server::guarded(Store::memory(), registry, right, random, access);
         server.bootstrap().await.ok().unwrap();
         let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
         let ports = process(&server, &host);
@@ -65,11 +91,13 @@ impl World {
             fake,
             host,
             server,
+            clock,
             driver,
             ports,
             kubelet: None,
             crew: Crew::default(),
             serving: CancellationToken::new(),
+            serving_node: CancellationToken::new(),
         }
     }
 
@@ -102,7 +130,8 @@ impl World {
     pub async fn start_driver(&mut self) {
         self.serving = CancellationToken::new();
         let socket = Path::new(KUBELET_DIR).join("plugins_registry/test-reg.sock");
-        self.driver.serve(&socket, self.serving.clone()).await;
+        self.serving_node = self.serving.child_token();
+        self.driver.serve(&socket, self.serving.clone(), self.serving_node.clone()).await;
     }
 
     pub async fn stop_driver(&mut self) {
@@ -110,6 +139,15 @@ impl World {
         for socket in ["plugins_registry/test-reg.sock", "plugins/test/csi.sock"] {
             self.host.disk.remove_file(&Path::new(KUBELET_DIR).join(socket)).await.unwrap();
         }
+    }
+
+    /// The driver's process is replaced by another version behind the same socket; its registrar lives on.
+    pub async fn replace_driver(&mut self, change: impl Fn(&TestDriver)) {
+        self.serving_node.cancel();
+        self.host.disk.remove_file(&Path::new(KUBELET_DIR).join("plugins/test/csi.sock")).await.unwrap();
+        change(&self.driver);
+        self.serving_node = CancellationToken::new();
+        self.driver.serve_node(self.serving_node.clone()).await;
     }
 
     /// Somebody else's connection to the API server.

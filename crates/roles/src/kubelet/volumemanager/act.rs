@@ -6,12 +6,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use bowline_api::{Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
+use bowline_api::{Meta, Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
 use bowline_machinery::effect::{EffectError, Fate};
 use bowline_machinery::secrets;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::memory::Context;
 use super::model::{Action, Mode, Observed, Presence, Staging, Target, Why};
 use super::request::Source;
 use super::role::Manager;
@@ -28,7 +27,6 @@ impl Manager {
                 self.in_use.insert(&seen.volume);
                 Ok(())
             }
-            Action::VerifyAttached(target) => self.verify(&seen, &target).await,
             Action::Report(target, text) => {
                 self.tell(&seen, &target, &text);
                 self.memory.update(&seen.volume, |v| {
@@ -86,6 +84,8 @@ impl Manager {
         match (done, call) {
             // What was given up because the pod has ended is no news for it.
             (Err(error), Call::Stage | Call::Publish) if !self.wants(&target.pod_uid) => Err(error),
+            // Nothing failed: what the decision was made on has changed.
+            (Err(error), _) if error.conflict() => Err(error),
             (Err(error), Call::Unpublish) => {
                 Err(self.told(seen, &target, step, self.shown(&target, mode, error)))
             }
@@ -120,22 +120,24 @@ impl Manager {
         self.recorder.warning(pod.as_ref(), reason, text);
     }
 
-    /// The caches may be behind a detach that has begun; this read is not (reference kube-core.md 9.3.1).
-    async fn verify(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
-        let attached = self.attached_live(seen).await;
-        let context = attached.map_err(|e| self.told(seen, target, "MountVolume.WaitForAttach", e))?;
-        self.memory.update(&seen.volume, |v| v.verified = Some(context));
-        Ok(())
-    }
-
-    async fn attached_live(&self, seen: &Observed) -> Result<Context, EffectError> {
+    /// What attaching left for the driver: `publish_context`. Asked of the API server before each call: the cache may be
+    /// behind a detach that has begun (reference kube-core.md 9.3.1), and the volume may have been attached again since the
+    /// last call, as another device.
+    pub(super) async fn publish_context(
+        &self,
+        seen: &Observed,
+    ) -> Result<BTreeMap<String, String>, EffectError> {
+        if !volume::attach_required(seen.csi_driver.as_deref()) {
+            return Ok(BTreeMap::new());
+        }
         let live = self.effects.get_live::<Node>("", &self.node_name).await?;
         if !live.is_some_and(|n| node::volumes_attached(&n).contains(&seen.volume.as_str())) {
             return Err(EffectError::refused("Volume not attached according to node status"));
         }
         let attachment = name::attachment(&seen.handle, &seen.driver_name, &self.node_name);
         let live = self.effects.get_live::<VolumeAttachment>("", &attachment).await?;
-        match live.filter(volume::attached).and_then(|a| a.status) {
+        let live = live.filter(|attachment| volume::attached(attachment) && !attachment.deleting());
+        match live.and_then(|a| a.status) {
             Some(status) => Ok(status.attachment_metadata.unwrap_or_default()),
             None => Err(EffectError::refused(format!("volume attachment {attachment} is not attached"))),
         }
@@ -144,13 +146,13 @@ impl Manager {
     /// Stages for all pods; a filesystem and a device differ only in their paths.
     async fn stage(&self, seen: &Observed, target: &Target, mode: Mode) -> Result<(), EffectError> {
         let staging = Staging::of(target, mode);
-        let (pv, driver) = (source(seen, target)?, self.driver(seen)?);
+        let (pv, driver) = (source(seen, target)?, self.driver(seen).await?);
         let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
+        let context = self.publish_context(seen).await?;
         let secrets = self.secrets("NodeStageSecretRef", csi.node_stage_secret_ref.as_ref()).await?;
         let before = seen.stages.get(&staging).copied().unwrap_or_default();
         let path = self.paths.staging(&seen.driver_name, &seen.handle, &staging);
-        let (context, able) = (self.context(seen), driver.capabilities);
-        let fs_group = fs_group::fs_group(pod(seen, target)?);
+        let (able, fs_group) = (driver.capabilities, fs_group::fs_group(pod(seen, target)?));
         let source = Source { pv, csi, context, secrets, able, fs_group };
         let request = source.stage(&path).map_err(EffectError::refused)?;
 
@@ -185,7 +187,7 @@ impl Manager {
     }
 
     async fn unstage(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
-        let driver = self.driver(seen)?;
+        let driver = self.driver(seen).await?;
         self.unreferenced(seen, staging).await?;
         self.memory.set_stage(&seen.volume, staging, Presence::Uncertain);
         if driver.capabilities.stage_unstage {
@@ -202,14 +204,10 @@ impl Manager {
         Ok(())
     }
 
-    pub(super) fn driver(&self, seen: &Observed) -> Result<Registered, EffectError> {
+    pub(super) async fn driver(&self, seen: &Observed) -> Result<Registered, EffectError> {
         let missing = || EffectError::unknown(Why::DriverMissing(seen.driver_name.clone()).to_string());
-        self.drivers.get(&seen.driver_name).ok_or_else(missing)
-    }
-
-    /// What attaching left for the driver; nothing when the volume is not attached.
-    pub(super) fn context(&self, seen: &Observed) -> Context {
-        self.memory.get(&seen.volume).and_then(|v| v.verified).unwrap_or_default()
+        let found = self.drivers.get(&seen.driver_name).ok_or_else(missing)?;
+        self.drivers.current(&self.effects, found).await
     }
 
     pub(super) async fn secrets(

@@ -17,16 +17,18 @@ use crate::kubelet::fs_group;
 
 impl Manager {
     pub(super) async fn publish_device(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
-        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen)?);
+        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen).await?);
         let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
         let before = self.announce(seen, target, Mode::Block);
+        let context = self.publish_context(seen).await;
+        let context = self.still_wanted(seen, target, Mode::Block, context)?;
         let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await;
         let secrets = self.still_wanted(seen, target, Mode::Block, secrets)?;
         let staging = Staging::Block(target.spec_name.clone());
         let staging_path = self.paths.staging(&seen.driver_name, &seen.handle, &staging);
         let path = self.paths.published_device(target);
         let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
-        let (context, able) = (self.context(seen), driver.capabilities);
+        let able = driver.capabilities;
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(Some(&staging_path), &path, read_only, pod, seen.csi_driver.as_deref());
         let request = self.still_wanted(seen, target, Mode::Block, request.map_err(EffectError::refused))?;
@@ -51,7 +53,7 @@ impl Manager {
     }
 
     pub(super) async fn unpublish_device(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
-        let driver = self.driver(seen)?;
+        let driver = self.driver(seen).await?;
         self.memory.set_mount(&seen.volume, target, Mode::Block, Presence::Uncertain);
         self.unmap(target).await?;
         let target_path = self.paths.published_device(target).display().to_string();

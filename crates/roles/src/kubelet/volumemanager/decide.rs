@@ -1,15 +1,16 @@
 //! What to do next with one volume. Reading this file is reading the behaviour.
 
+use std::time::Duration;
+
 use bowline_api::volume;
-use jiff::Timestamp;
 
 use super::model::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
-use crate::kubelet::{PATIENCE, Reported, later};
+use crate::kubelet::{PATIENCE, Reported};
 
 /// What is waited for, and when to tell the pod of it.
-type Wait = (Why, Option<Timestamp>);
+type Wait = (Why, Option<Duration>);
 
 /// What can be done for each publication, those that failed least first and unmount before mount; then what nobody
 /// needs any more.
@@ -18,11 +19,11 @@ pub fn decide(seen: &Observed) -> Step {
 }
 
 /// When to look again because a pod is to be told what it waits for.
-pub fn next_report(seen: &Observed) -> Option<Timestamp> {
+pub fn next_report(seen: &Observed) -> Option<Duration> {
     plan(seen).1
 }
 
-fn plan(seen: &Observed) -> (Step, Option<Timestamp>) {
+fn plan(seen: &Observed) -> (Step, Option<Duration>) {
     let mut waits: Vec<Wait> = Vec::new();
     let mut possible: Vec<(u32, bool, Action)> = Vec::new();
     for (target, need) in &seen.needs {
@@ -76,7 +77,7 @@ fn unmount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait
         target.spec_name,
         Why::DriverMissing(seen.driver_name.clone())
     );
-    tell(seen, target, need, text, later(since, PATIENCE), why)
+    tell(seen, target, need, text, since.saturating_add(PATIENCE), why)
 }
 
 /// The hand-over comes first, then the driver, then stage before publish (NODE-1).
@@ -87,8 +88,7 @@ fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> 
         AttachSeen::NotInNodeStatus => {
             return unattached(seen, target, need, Why::NotInNodeStatus(seen.volume.clone()));
         }
-        AttachSeen::NotAttached => return unattached(seen, target, need, Why::NotAttached),
-        AttachSeen::NotRequired | AttachSeen::Unverified | AttachSeen::Verified => {}
+        AttachSeen::NotRequired | AttachSeen::Attached => {}
     }
     if let Some(text) = obstacle(seen, target, need) {
         return tell(seen, target, need, text.clone(), seen.now, Why::Blocked(text));
@@ -97,9 +97,6 @@ fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> 
         DriverSeen::Registered { stages } => stages,
         DriverSeen::Missing { since } => return driver_missing(seen, target, need, since),
     };
-    if seen.attach == AttachSeen::Unverified {
-        return Ok(Action::VerifyAttached(target.clone()));
-    }
     let staged = seen.stages.get(&Staging::of(target, need.mode)) == Some(&Presence::Present);
     if stages && !staged {
         return Ok(Action::Stage(target.clone()));
@@ -113,7 +110,7 @@ fn tell(
     target: &Target,
     need: &Need,
     text: String,
-    first: Timestamp,
+    first: Duration,
     why: Why,
 ) -> Result<Action, Wait> {
     let due = Reported::due(need.reported.as_ref(), &text, first);
@@ -123,7 +120,7 @@ fn tell(
 /// A driver that is not registered may be why nothing is attached: nobody else would say so.
 fn unattached(seen: &Observed, target: &Target, need: &Need, why: Why) -> Result<Action, Wait> {
     let driver = match seen.driver {
-        DriverSeen::Missing { since } if later(since, PATIENCE) <= seen.now => {
+        DriverSeen::Missing { since } if since.saturating_add(PATIENCE) <= seen.now => {
             format!("; {}", Why::DriverMissing(seen.driver_name.clone()))
         }
         DriverSeen::Missing { .. } | DriverSeen::Registered { .. } => String::new(),
@@ -132,11 +129,11 @@ fn unattached(seen: &Observed, target: &Target, need: &Need, why: Why) -> Result
     let text = format!(
         "Unable to attach or mount volumes: unmounted volumes=[{name}], unattached volumes=[{name}], failed to process volumes=[]: {why}{driver}"
     );
-    tell(seen, target, need, text, later(need.since.unwrap_or(seen.now), PATIENCE), why)
+    tell(seen, target, need, text, need.since.unwrap_or(seen.now).saturating_add(PATIENCE), why)
 }
 
-fn driver_missing(seen: &Observed, target: &Target, need: &Need, since: Timestamp) -> Result<Action, Wait> {
-    let patience = later(since, PATIENCE);
+fn driver_missing(seen: &Observed, target: &Target, need: &Need, since: Duration) -> Result<Action, Wait> {
+    let patience = since.saturating_add(PATIENCE);
     let missing = Why::DriverMissing(seen.driver_name.clone());
     let (step, call) = match need.mode {
         Mode::Filesystem => ("MountVolume.MountDevice", "attacher.MountDevice"),

@@ -21,16 +21,18 @@ impl Manager {
         seen: &Observed,
         target: &Target,
     ) -> Result<(), EffectError> {
-        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen)?);
+        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen).await?);
         let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
         let before = self.announce(seen, target, Mode::Filesystem);
+        let context = self.publish_context(seen).await;
+        let context = self.still_wanted(seen, target, Mode::Filesystem, context)?;
         let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await;
         let secrets = self.still_wanted(seen, target, Mode::Filesystem, secrets)?;
         let path = self.paths.mount(target);
         let staging = self.paths.staging(&seen.driver_name, &seen.handle, &Staging::Filesystem);
         let staging = driver.capabilities.stage_unstage.then_some(staging.as_path());
         let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
-        let (context, able) = (self.context(seen), driver.capabilities);
+        let able = driver.capabilities;
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
         let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
         let request =
@@ -60,7 +62,7 @@ impl Manager {
         seen: &Observed,
         target: &Target,
     ) -> Result<(), EffectError> {
-        let driver = self.driver(seen)?;
+        let driver = self.driver(seen).await?;
         self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Uncertain);
         let target_path = self.paths.mount(target).display().to_string();
         let request = NodeUnpublishVolumeRequest { volume_id: seen.handle.clone(), target_path };

@@ -3,14 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::model::{Mode, Presence, Staging, Target};
 use crate::kubelet::Reported;
-
-/// What attaching left for the driver: `publish_context`.
-pub type Context = BTreeMap<String, String>;
 
 #[derive(Debug, Clone, Default)]
 pub struct VolumeState {
@@ -18,9 +14,7 @@ pub struct VolumeState {
     pub handle: String,
     pub stages: BTreeMap<Staging, Presence>,
     pub mounts: BTreeMap<Target, MountState>,
-    /// Set when a live read has found the volume attached; kept until the last stage is gone.
-    pub verified: Option<Context>,
-    pub driver_missing_since: Option<Timestamp>,
+    pub driver_missing_since: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -29,7 +23,7 @@ pub struct MountState {
     pub presence: Presence,
     pub failures: u32,
     /// Since when it is wanted and not there.
-    pub since: Option<Timestamp>,
+    pub since: Option<Duration>,
     pub reported: Option<Reported>,
 }
 
@@ -170,10 +164,6 @@ impl Memory {
             if v.stages.values().all(|p| *p == Presence::Absent) {
                 v.stages.clear();
             }
-            // With nothing here, the volume may be detached and attached anew: ask again next time.
-            if v.absent() {
-                v.verified = None;
-            }
         });
         // Whoever waits for a clean machine looks again; no pod is concerned.
         self.changed("");
@@ -185,9 +175,6 @@ impl Memory {
             let Some(entry) = state.volumes.get_mut(volume) else { return };
             let fresh = || MountState::new(mode, presence);
             entry.mounts.entry(target.clone()).or_insert_with(fresh).presence = presence;
-            if presence == Presence::Absent && entry.absent() {
-                entry.verified = None;
-            }
             let held = entry
                 .mounts
                 .iter()
@@ -206,7 +193,7 @@ impl Memory {
     }
 
     /// Since when a publication is waited for; forgotten when it is not.
-    pub fn waits(&self, volume: &str, target: &Target, waits: bool, now: Timestamp) -> Option<Timestamp> {
+    pub fn waits(&self, volume: &str, target: &Target, waits: bool, now: Duration) -> Option<Duration> {
         let since = |v: &mut VolumeState| {
             let mount = v.mounts.get_mut(target)?;
             mount.since = waits.then(|| mount.since.unwrap_or(now));

@@ -1,15 +1,15 @@
 //! Upstream: the kubelet's volume manager and the CSI volume plugin's node half.
 //!
-//! Watches Pods of this node, PersistentVolumeClaims, PersistentVolumes, VolumeAttachments, CSIDrivers and the Node;
-//! reads Secrets. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
+//! Watches Pods of this node, PersistentVolumeClaims, PersistentVolumes, CSIDrivers and the Node; reads
+//! VolumeAttachments and Secrets. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
 //! `vol_data.json` beside each mount, and the list behind `node.status.volumesInUse`.
 //!
 //! | going in | going out |
 //! |---|---|
 //! | a pod needs the volume | the pod's last container has ended |
 //! | listed in `volumesInUse`, accepted by the API | NodeUnpublishVolume per pod |
-//! | in `volumesAttached` by a live read; attachment attached | NodeUnstageVolume after the last |
-//! | NodeStageVolume once, NodePublishVolume per pod | out of `volumesInUse`: may be detached |
+//! | in `volumesAttached` | NodeUnstageVolume after the last |
+//! | NodeStageVolume once, NodePublishVolume per pod, each after a live read of node and attachment | out of `volumesInUse`: may be detached |
 //!
 //! Promises: NODE-1 (order of calls, one at a time per volume: the queue's key is the volume), NODE-3 (mounts of an
 //! earlier process are found again and uncertain until a repeat or the inverse call has succeeded), ATT-3 (our half).

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_api::{CSIDriver, PersistentVolume, Pod};
-use jiff::Timestamp;
 
 use crate::kubelet::Reported;
 
@@ -69,7 +69,7 @@ pub struct Need {
     /// The volume's name in the pod.
     pub volume: String,
     /// Since when the pod waits for it.
-    pub since: Option<Timestamp>,
+    pub since: Option<Duration>,
     /// What the pod was last told about it.
     pub reported: Option<Reported>,
 }
@@ -78,7 +78,7 @@ pub struct Need {
 pub enum DriverSeen {
     /// Not registered; always for now, never for good.
     Missing {
-        since: Timestamp,
+        since: Duration,
     },
     Registered {
         stages: bool,
@@ -94,11 +94,8 @@ pub enum AttachSeen {
     /// Listed, but the API server has not confirmed it.
     NotAccepted,
     NotInNodeStatus,
-    NotAttached,
-    /// All of that according to the caches, which may be behind.
-    Unverified,
-    /// A live read agreed.
-    Verified,
+    /// According to the cache, which may be behind: each call to the driver asks the API server first.
+    Attached,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -107,7 +104,8 @@ pub struct Observed {
     pub volume: String,
     pub driver_name: String,
     pub handle: String,
-    pub now: Timestamp,
+    /// The machine's uptime, as all times here.
+    pub now: Duration,
     pub driver: DriverSeen,
     pub attach: AttachSeen,
     /// Containers of an earlier process are known, so that what nobody needs may go.
@@ -124,8 +122,6 @@ pub struct Observed {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     ListInUse,
-    /// Live read of the node and of the attachment.
-    VerifyAttached(Target),
     Stage(Target),
     Publish(Target),
     Unpublish(Target),
@@ -140,10 +136,9 @@ pub enum Action {
 pub enum Why {
     NotAccepted,
     NotInNodeStatus(String),
-    NotAttached,
     DriverMissing(String),
     /// As above, for so short a time that nobody needs to know; looked at again then.
-    DriverStarting(Timestamp),
+    DriverStarting(Duration),
     Blocked(String),
     InUse,
     NotCounted,
@@ -154,11 +149,12 @@ impl fmt::Display for Why {
         match self {
             Self::NotAccepted => f.write_str("volume is not yet reported in use"),
             Self::NotInNodeStatus(name) => write!(f, "volume {name} is not yet in node's status"),
-            Self::NotAttached => f.write_str("volume attachment is not yet attached"),
             Self::DriverMissing(driver) => {
                 write!(f, "driver name {driver} not found in the list of registered CSI drivers")
             }
-            Self::DriverStarting(until) => write!(f, "driver has not registered yet; reported at {until}"),
+            Self::DriverStarting(until) => {
+                write!(f, "driver has not registered yet; reported at uptime {until:?}")
+            }
             Self::Blocked(text) => f.write_str(text),
             Self::InUse => f.write_str("containers may still use the volume"),
             Self::NotCounted => f.write_str("containers of an earlier process are not known yet"),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bowline_api::{
-    CSIDriver, Meta, Node, PersistentVolume, Pod, VolumeAttachment, name, node, pod, selector, volume,
-};
+use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, Pod, name, node, pod, selector, volume};
 
 use super::desired;
 use super::memory::VolumeState;
@@ -32,7 +31,7 @@ impl Manager {
         let wanted: BTreeMap<Target, Mode> = wanted.map(|(target, a)| (target.clone(), a.mode)).collect();
         self.memory.expect(volume, driver_name, handle, &wanted);
         let state = self.memory.get(volume)?;
-        let now = self.ports.host.clock.now();
+        let now = self.ports.host.uptime.uptime();
         let csi_driver = self.ports.informers.of::<CSIDriver>().named(driver_name);
         let own_node = self.ports.informers.of::<Node>().named(&self.node_name);
         let sources: BTreeMap<String, Arc<PersistentVolume>> =
@@ -46,7 +45,7 @@ impl Manager {
             handle: handle.to_owned(),
             now,
             driver: self.driver_seen(volume, driver_name, now),
-            attach: self.attach_seen(volume, &state, csi_driver.as_deref(), own_node.as_deref()),
+            attach: self.attach_seen(volume, csi_driver.as_deref(), own_node.as_deref()),
             may_unmount: self.tenants.counted(),
             needs: self.needs(volume, &asked, &state, now),
             stages: state.stages.clone(),
@@ -94,7 +93,7 @@ impl Manager {
         volume: &str,
         asked: &BTreeMap<Target, Asked>,
         state: &VolumeState,
-        now: jiff::Timestamp,
+        now: Duration,
     ) -> BTreeMap<Target, Need> {
         let mut needs = BTreeMap::new();
         for (target, mount) in &state.mounts {
@@ -144,7 +143,7 @@ impl Manager {
         if kept { Want::AsItIs } else { Want::Gone }
     }
 
-    fn driver_seen(&self, volume: &str, driver: &str, now: jiff::Timestamp) -> DriverSeen {
+    fn driver_seen(&self, volume: &str, driver: &str, now: Duration) -> DriverSeen {
         match self.drivers.get(driver) {
             Some(driver) => {
                 self.memory.update(volume, |v| v.driver_missing_since = None);
@@ -160,7 +159,6 @@ impl Manager {
     fn attach_seen(
         &self,
         unique_name: &str,
-        state: &VolumeState,
         csi_driver: Option<&CSIDriver>,
         own_node: Option<&Node>,
     ) -> AttachSeen {
@@ -173,18 +171,9 @@ impl Manager {
         if !self.in_use.accepted(unique_name) {
             return AttachSeen::NotAccepted;
         }
-        if state.verified.is_some() {
-            return AttachSeen::Verified;
-        }
-        if !own_node.is_some_and(|n| node::volumes_attached(n).contains(&unique_name)) {
-            return AttachSeen::NotInNodeStatus;
-        }
-        let attachment = name::attachment(&state.handle, &state.driver, &self.node_name);
-        let attachment = self.ports.informers.of::<VolumeAttachment>().named(&attachment);
-        if attachment.is_some_and(|a| volume::attached(&a)) {
-            AttachSeen::Unverified
-        } else {
-            AttachSeen::NotAttached
+        match own_node.is_some_and(|n| node::volumes_attached(n).contains(&unique_name)) {
+            true => AttachSeen::Attached,
+            false => AttachSeen::NotInNodeStatus,
         }
     }
 

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bowline_api::{
-    CSIDriver, Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, node, pod, volume,
-};
+use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, node, pod, volume};
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Pool, Ports, Queue, Recorder, Role};
 use bowline_machinery::{RunError, Step, Watches};
@@ -48,7 +46,6 @@ pub struct Manager {
     pub(super) pods: Cache<Pod>,
     pub(super) claims: Cache<PersistentVolumeClaim>,
     pub(super) volumes: Cache<PersistentVolume>,
-    pub(super) attachments: Cache<VolumeAttachment>,
     pub(super) csi_drivers: Cache<CSIDriver>,
     pub(super) nodes: Cache<Node>,
     pub(super) memory: Memory,
@@ -83,7 +80,6 @@ impl Role for Manager {
             pods: informers.of(),
             claims: informers.of(),
             volumes: informers.of(),
-            attachments: informers.of(),
             csi_drivers: informers.of(),
             nodes: informers.of(),
             mounts: Mounts::new(&ports, memory.clone(), paths.clone()),
@@ -112,9 +108,6 @@ impl Role for Manager {
             change.latest().into_iter().for_each(|claim| role.wake_claim(claim.namespace(), claim.name()));
         });
         watches.on(&self.volumes, |role, change, _| change.sides().for_each(|pv| role.wake_volume(pv)));
-        watches.on(&self.attachments, |role, change, _| {
-            change.latest().into_iter().for_each(|attachment| role.wake_attachment(attachment));
-        });
         watches.on(&self.nodes, |role, change, _| role.wake_node(change));
         watches.on(&self.csi_drivers, |role, change, _| {
             change.latest().into_iter().for_each(|driver| role.wake_driver(driver.name()));
@@ -215,14 +208,6 @@ impl Manager {
             let (namespace, name) = (claim.namespace.as_deref(), claim.name.as_deref());
             self.wake_claim(namespace.unwrap_or_default(), name.unwrap_or_default());
         }
-    }
-
-    fn wake_attachment(&self, attachment: &VolumeAttachment) {
-        if attachment.spec.node_name != self.node_name {
-            return;
-        }
-        let pv = volume::attachment_volume(attachment).and_then(|name| self.volumes.named(name));
-        pv.and_then(|pv| volume::unique_name(&pv)).into_iter().for_each(|name| self.queue.add(name));
     }
 
     /// Only volumes whose attachment changed: the cost of an event does not grow with their number.

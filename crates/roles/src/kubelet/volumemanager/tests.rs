@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_api::PersistentVolume;
-use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -41,7 +41,7 @@ fn seen() -> Observed {
         handle: "h".into(),
         now: at(100),
         driver: DriverSeen::Registered { stages: true },
-        attach: AttachSeen::Verified,
+        attach: AttachSeen::Attached,
         may_unmount: true,
         needs: BTreeMap::new(),
         stages: BTreeMap::new(),
@@ -52,8 +52,8 @@ fn seen() -> Observed {
     }
 }
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
+fn at(second: u64) -> Duration {
+    Duration::from_secs(second)
 }
 
 impl Observed {
@@ -97,12 +97,6 @@ fn decisions() {
             "not in the node's status",
             wanted().attach(AttachSeen::NotInNodeStatus),
             Step::Wait(Why::NotInNodeStatus(seen().volume)),
-        ),
-        ("attachment pending", wanted().attach(AttachSeen::NotAttached), Step::Wait(Why::NotAttached)),
-        (
-            "only the cache says attached",
-            wanted().attach(AttachSeen::Unverified),
-            Step::Do(Action::VerifyAttached(target("a"))),
         ),
         ("attached", wanted(), Step::Do(Action::Stage(target("a")))),
         ("no attach needed", wanted().attach(AttachSeen::NotRequired), Step::Do(Action::Stage(target("a")))),
@@ -270,7 +264,7 @@ prop_compose! {
         stages in any::<bool>(),
         attach in prop_oneof![
             Just(AttachSeen::NotRequired), Just(AttachSeen::NotListed), Just(AttachSeen::NotAccepted),
-            Just(AttachSeen::NotInNodeStatus), Just(AttachSeen::Unverified), Just(AttachSeen::Verified),
+            Just(AttachSeen::NotInNodeStatus), Just(AttachSeen::Attached),
         ],
         may_unmount in prop::bool::weighted(0.8),
         rwop in any::<bool>(),
@@ -289,7 +283,6 @@ fn apply(seen: &mut Observed, action: &Action, certain: bool) {
     let presence = if certain { Present } else { Uncertain };
     match action {
         Action::ListInUse => seen.attach = AttachSeen::NotAccepted,
-        Action::VerifyAttached(_) => seen.attach = AttachSeen::Verified,
         Action::Stage(target) => {
             let mode = seen.needs[target].mode;
             seen.stages.insert(Staging::of(target, mode), presence);
@@ -318,11 +311,11 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             let need = &seen.needs[target];
             let staged = seen.stages.get(&Staging::of(target, need.mode)) == Some(&Present);
             prop_assert!(staged || seen.driver == DriverSeen::Registered { stages: false }, "NODE-1");
-            prop_assert!(matches!(seen.attach, AttachSeen::NotRequired | AttachSeen::Verified), "ATT-3");
+            prop_assert!(matches!(seen.attach, AttachSeen::NotRequired | AttachSeen::Attached), "ATT-3");
             prop_assert_eq!(need.want, Want::Mounted);
         }
         Action::Stage(target) => {
-            prop_assert!(matches!(seen.attach, AttachSeen::NotRequired | AttachSeen::Verified), "ATT-3");
+            prop_assert!(matches!(seen.attach, AttachSeen::NotRequired | AttachSeen::Attached), "ATT-3");
             prop_assert_eq!(seen.needs[target].want, Want::Mounted);
         }
         Action::Unstage(staging) => {
@@ -337,7 +330,7 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             prop_assert!(seen.needs.values().all(|n| n.presence == Absent), "NODE-3: forgets a mount");
             prop_assert!(seen.stages.values().all(|p| *p == Absent), "NODE-3: forgets a stage");
         }
-        Action::ListInUse | Action::VerifyAttached(_) | Action::Report(..) => {}
+        Action::ListInUse | Action::Report(..) => {}
     }
     Ok(())
 }
@@ -369,17 +362,18 @@ proptest! {
 #[test]
 fn a_long_wait_for_the_attachment_is_reported_with_back_off() {
     let waiting = |second| {
-        let seen = seen().need("a", Want::Mounted, Absent).attach(AttachSeen::NotAttached);
+        let seen = seen().need("a", Want::Mounted, Absent).attach(AttachSeen::NotInNodeStatus);
         Observed { now: at(second), ..seen }
     };
-    assert_eq!(decide(&waiting(109)), Step::Wait(Why::NotAttached));
+    let why = || Why::NotInNodeStatus(seen().volume);
+    assert_eq!(decide(&waiting(109)), Step::Wait(why()));
     assert_eq!(next_report(&waiting(109)), Some(at(110)));
-    let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]: volume attachment is not yet attached";
+    let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]: volume kubernetes.io/csi/d^h is not yet in node's status";
     assert_eq!(decide(&waiting(110)), Step::Do(Action::Report(target("a"), text.into())));
     let mut told = waiting(111);
     let reported = Reported { text: text.into(), at: at(110), times: 2 };
     told.needs.get_mut(&target("a")).unwrap().reported = Some(reported);
-    assert_eq!((decide(&told), next_report(&told)), (Step::Wait(Why::NotAttached), Some(at(130))));
+    assert_eq!((decide(&told), next_report(&told)), (Step::Wait(why()), Some(at(130))));
     let away = waiting(130).driver(DriverSeen::Missing { since: at(100) });
     let Step::Do(Action::Report(_, text)) = decide(&away) else { panic!("{:?}", decide(&away)) };
     assert!(text.ends_with("driver name d not found in the list of registered CSI drivers"), "{text}");

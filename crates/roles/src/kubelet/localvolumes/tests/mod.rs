@@ -5,9 +5,9 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_api::Pod;
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Volume;
 use serde_json::{Value, json};
 
@@ -15,11 +15,11 @@ use super::decide::decide;
 use super::model::{Action, Observed, Presence, State, Step, Want, Why};
 use super::payload::{File, Files, Payload};
 use super::plan::{Medium, Plugin, TokenSource, of_pod, plan, problem};
-use super::tokens::{Token, renew_at};
+use super::tokens::Token;
 use crate::kubelet::Reported;
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
+fn at(second: u64) -> Duration {
+    Duration::from_secs(second)
 }
 
 fn volume(source: Value) -> Volume {
@@ -37,7 +37,7 @@ fn files(content: &str) -> Arc<Payload> {
     Arc::new([("token".to_owned(), file)].into())
 }
 
-fn token(text: &str, renew_at: i64) -> Token {
+fn token(text: &str, renew_at: u64) -> Token {
     Token { text: text.into(), renew_at: at(renew_at), expires: at(renew_at + 500) }
 }
 
@@ -228,15 +228,15 @@ fn each_plugin_has_its_place() {
 /// LOCAL-3.
 #[test]
 fn tokens_are_renewed_in_time() {
-    let (given, hour) = (at(0), 3600);
+    let hour = 3600;
     let table = [
         ("at four fifths", hour, at(hour * 4 / 5)),
         ("the shortest", 600, at(480)),
         ("a week's after a day", 7 * 24 * hour, at(24 * hour)),
     ];
     for (name, seconds, expected) in table {
-        let expires = given + SignedDuration::from_secs(seconds);
-        assert_eq!(renew_at(seconds, expires), expected, "{name}");
+        let token = Token::new("t".into(), at(0), at(seconds));
+        assert_eq!((token.renew_at, token.expires), (expected, at(seconds)), "{name}");
     }
 }
 

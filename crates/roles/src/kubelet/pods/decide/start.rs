@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bowline_api::{Container, Meta, Pod, pod};
-use jiff::Timestamp;
 
 use crate::kubelet::pods::model::{Action, Observed, PodVolumes, StartSpec, State, Why};
-use crate::kubelet::pods::probes::{self, after};
+use crate::kubelet::pods::probes;
 use crate::kubelet::pods::spec::{self, Missing, Problem};
 use crate::kubelet::pods::status;
 
@@ -33,7 +32,7 @@ pub(super) fn next_start(seen: &Observed, pod: &Pod) -> Option<Result<Action, Wh
             Due::Ended(_) => return None,
         }
     }
-    let mut wait: Option<(Timestamp, &str)> = None;
+    let mut wait: Option<(Duration, &str)> = None;
     let mut stuck = None;
     for container in spec::app_containers(pod) {
         match due(seen, pod, container, false) {
@@ -95,25 +94,25 @@ pub fn blocked(seen: &Observed, pod: &Pod, container: &Container, init: bool) ->
 pub enum Run {
     NotStarted,
     Running,
-    Ended { code: i32, at: Timestamp },
+    Ended { code: i32, at: Duration },
 }
 
 pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
-    match seen.latest(name).map(|attempt| &attempt.state) {
-        Some(State::Running { .. }) => Run::Running,
-        Some(State::Exited { exit, .. }) => Run::Ended { code: exit.code, at: exit.finished_at },
+    let latest = seen.latest(name);
+    match latest.map(|attempt| (&attempt.state, attempt.ended_at)) {
+        Some((State::Running { .. }, _)) => Run::Running,
+        Some((State::Exited { exit, .. }, at)) => Run::Ended { code: exit.code, at: at.unwrap_or(seen.now) },
         None if init && !pod.deleting() => Run::NotStarted,
         None => {
             let ended = status::old(pod, name, init).and_then(|s| s.state.as_ref()?.terminated.as_ref());
-            let at = ended.and_then(|t| t.finished_at.as_ref()).map_or(seen.now, |t| t.0);
-            ended.map_or(Run::NotStarted, |t| Run::Ended { code: t.exit_code, at })
+            ended.map_or(Run::NotStarted, |t| Run::Ended { code: t.exit_code, at: seen.known_since })
         }
     }
 }
 
 enum Due {
     Now(u32),
-    At(Timestamp),
+    At(Duration),
     Running,
     /// For good, with this code.
     Ended(i32),
@@ -129,7 +128,7 @@ fn due(seen: &Observed, pod: &Pod, container: &Container, init: bool) -> Due {
         return Due::Ended(code);
     }
     let number = next_number(seen, pod, &container.name, init);
-    let at = after(ended, delay(seen, &container.name, number));
+    let at = ended.saturating_add(delay(seen, &container.name, number));
     if at <= seen.now { Due::Now(number) } else { Due::At(at) }
 }
 

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use bowline_api::{Container, Meta, Pod, pod};
-use jiff::Timestamp;
 
 use crate::kubelet::pods::handlers::signal_number;
 use crate::kubelet::pods::model::{Action, Attempt, Hook, HookState, Observed, SIGKILL, SIGTERM, Step, Why};
-use crate::kubelet::pods::probes::{self, after};
+use crate::kubelet::pods::probes;
 use crate::kubelet::pods::{spec, status};
 
 /// What the containers of a pod that is no longer in the API get to end by themselves.
@@ -48,14 +47,17 @@ pub(super) fn of_condemned(seen: &Observed, pod: &Pod) -> Option<Step> {
     stop(seen, Some(pod), condemned, end)
 }
 
-/// Every container of a pod that is being deleted.
+/// Every container of a pod that is being deleted. Its time counts from when this process heard of it: the deletionTimestamp
+/// is of the API server's clock.
 fn of_deleted(seen: &Observed, pod: &Pod) -> Option<Step> {
-    let end = pod.meta().deletion_timestamp.as_ref().map_or(seen.now, |t| t.0);
+    let given = pod.meta().deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let given = given.map_or_else(|| grace(pod), Duration::from_secs);
+    let end = seen.deleting_since.unwrap_or(seen.now).saturating_add(given);
     stop(seen, Some(pod), |_, _| true, |_, _| end)
 }
 
 /// When the next container has used up its time to end, if one is ending: nothing else may take longer than that.
-pub fn next_kill(seen: &Observed, pod: &Pod) -> Option<Timestamp> {
+pub fn next_kill(seen: &Observed, pod: &Pod) -> Option<Duration> {
     let ending = if pod.deleting() { of_deleted(seen, pod) } else { of_condemned(seen, pod) };
     match ending? {
         Step::Wait(why) => why.until(),
@@ -143,7 +145,7 @@ fn init_again(seen: &Observed, pod: &Pod) -> Option<Action> {
     Some(Action::Remove { container, number })
 }
 
-fn drain_end(seen: &Observed, attempt: &Attempt) -> Timestamp {
+fn drain_end(seen: &Observed, attempt: &Attempt) -> Duration {
     grace_end(seen, attempt, seen.config.drain_grace)
 }
 
@@ -160,8 +162,8 @@ fn find(seen: &Observed, wanted: impl Fn(&Attempt) -> bool) -> Option<(String, u
     })
 }
 
-fn grace_end(seen: &Observed, attempt: &Attempt, grace: Duration) -> Timestamp {
-    after(attempt.stopping_since.or(attempt.term_at).unwrap_or(seen.now), grace)
+fn grace_end(seen: &Observed, attempt: &Attempt, grace: Duration) -> Duration {
+    attempt.stopping_since.or(attempt.term_at).unwrap_or(seen.now).saturating_add(grace)
 }
 
 /// Runs preStop hooks, asks running containers to end, and kills them when their time is over. `None` when none runs.
@@ -169,7 +171,7 @@ fn stop(
     seen: &Observed,
     pod: Option<&Pod>,
     which: impl Fn(&str, &Attempt) -> bool,
-    deadline: impl Fn(&str, &Attempt) -> Timestamp,
+    deadline: impl Fn(&str, &Attempt) -> Duration,
 ) -> Option<Step> {
     let all = seen.attempts.iter().flat_map(|(name, list)| list.iter().map(move |attempt| (name, attempt)));
     let running = all.filter(|(name, attempt)| attempt.running() && which(name, attempt));
@@ -198,7 +200,7 @@ fn next(
     container: Option<&Container>,
     name: &str,
     attempt: &Attempt,
-    deadline: Timestamp,
+    deadline: Duration,
 ) -> Step {
     let (name, number) = (name.to_owned(), attempt.number);
     let Some(term_at) = attempt.term_at else {
@@ -219,7 +221,7 @@ fn next(
             }
         };
     };
-    let least = (attempt.pre_stop != HookState::NotRun).then(|| after(term_at, GRACE_AFTER_HOOK));
+    let least = (attempt.pre_stop != HookState::NotRun).then(|| term_at.saturating_add(GRACE_AFTER_HOOK));
     let kill_at = least.map_or(deadline, |least| least.max(deadline));
     if attempt.killed {
         Step::Wait(Why::Exiting)

@@ -90,7 +90,7 @@ fn crashes_are_counted_until_a_long_run() {
     let exit = |second| Exit {
         code: 1,
         signal: None,
-        finished_at: at(second),
+        finished_at: wall(second),
         error: None,
         oom_killed: false,
         message: None,
@@ -98,9 +98,10 @@ fn crashes_are_counted_until_a_long_run() {
     for (number, started, finished, crashes) in
         [(0, 0, 5, 1), (1, 5, 10, 2), (2, 10, 700, 1), (3, 700, 701, 2)]
     {
-        let state = State::Running { pid: 1, started_at: at(started) };
-        runtime.started(UID, "main", number, state);
-        runtime.exited(UID, "main", number, exit(finished));
+        // The wall clock was set meanwhile: how long it ran is counted otherwise.
+        let state = State::Running { pid: 1, started_at: wall(9000) };
+        runtime.started(UID, "main", number, state, (at(started), wall(9000)));
+        runtime.exited(UID, "main", number, exit(0), at(finished));
         assert_eq!(runtime.get(UID).unwrap().crashes["main"], crashes, "attempt {number}");
     }
     assert_eq!(parts("uid/main/3"), Some(("uid", "main", 3)));

@@ -22,7 +22,11 @@ use super::spec::Objects;
 
 const UID: &str = "uid";
 
-fn at(second: i64) -> Timestamp {
+fn at(second: u64) -> Duration {
+    Duration::from_secs(second)
+}
+
+fn wall(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
@@ -47,6 +51,10 @@ fn seen(pod: Pod) -> Observed {
     Observed {
         uid: UID.into(),
         now: at(1000),
+        wall: wall(1000),
+        known_since: at(1000),
+        deleting_since: Some(at(1000)),
+        active: None,
         config: Arc::new(Config { drain_grace: Duration::from_secs(5), ..Config::default() }),
         pod: Some(Arc::new(pod)),
         attempts: BTreeMap::new(),
@@ -63,14 +71,21 @@ fn seen(pod: Pod) -> Observed {
 }
 
 fn running(number: u32) -> Attempt {
-    let state = State::Running { pid: 1, started_at: at(900) };
-    Attempt::new(number, state)
+    let state = State::Running { pid: 1, started_at: wall(900) };
+    Attempt::new(number, state, at(900))
 }
 
-fn ended(number: u32, code: i32, finished: i64) -> Attempt {
-    let exit =
-        Exit { code, signal: None, finished_at: at(finished), error: None, oom_killed: false, message: None };
-    Attempt { state: State::Exited { started_at: at(900), exit }, ..running(number) }
+fn ended(number: u32, code: i32, finished: u32) -> Attempt {
+    let exit = Exit {
+        code,
+        signal: None,
+        finished_at: wall(finished.into()),
+        error: None,
+        oom_killed: false,
+        message: None,
+    };
+    let state = State::Exited { started_at: wall(900), exit };
+    Attempt { state, ended_at: Some(at(finished.into())), ..running(number) }
 }
 
 impl Observed {
@@ -85,7 +100,7 @@ impl Observed {
 }
 
 fn deleting(pod: &mut Pod) {
-    pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1030)));
+    pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(wall(1030)));
     pod.metadata.deletion_grace_period_seconds = Some(30);
 }
 
@@ -193,7 +208,7 @@ fn a_pod_ends() {
     let table = [
         ("asked", seen(pod(deleting)).with("main", vec![running(0)]), format!("signal 0 {SIGTERM}")),
         (
-            "given time until its deletionTimestamp",
+            "given its grace period",
             seen(pod(deleting)).with("main", vec![signalled(1000)]),
             format!("wait {:?}", Why::Grace(at(1030))),
         ),
