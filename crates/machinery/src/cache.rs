@@ -285,6 +285,30 @@ impl<K: Object> Cache<K> {
         true
     }
 
+    /// Takes in the answer to a question for one object that no watch tells of. `before` is the version that was here when
+    /// it was asked: what was written since is not taken for deleted. True when the object is another than before.
+    pub(crate) fn fetched(&self, key: &ObjectKey, found: Option<K>, before: Option<u64>) -> bool {
+        let version = |state: &State<K>| state.objects.get(key).map(|cached| cached.version());
+        let (old, absent) = (version(&self.read()), found.is_none());
+        self.change(key, found.map(Arc::new), |state| {
+            state.unconfirmed.retain(|(_, noted)| noted != key);
+            if absent {
+                state.gone.remove(key);
+            }
+            !absent || version(state) == before
+        });
+        version(&self.read()) != old
+    }
+
+    /// The object is no longer asked for: an old copy must not be taken for it.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.change(key, None, |state| {
+            state.unconfirmed.retain(|(_, noted)| noted != key);
+            state.gone.remove(key);
+            true
+        });
+    }
+
     /// No first list will come any more: whoever waits for it may go on, and finds that the process is to end.
     pub(crate) fn ended(&self) {
         self.listed();

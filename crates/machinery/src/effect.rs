@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use bowline_api::Meta;
+use bowline_api::{Meta, ObjectKey};
 use bowline_host::Host;
 use kube::core::Request;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -215,6 +215,15 @@ impl Effects {
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
         let object = format!("{} {namespace}/{name}", K::kind(&()).to_lowercase());
         self.run(subresource, &object, self.client.request::<T>(request)).await
+    }
+
+    /// Reads an object of a kind that is not watched, and keeps what it found in the cache.
+    pub async fn read_through<K: Object>(&self, key: &ObjectKey) -> Result<(), EffectError> {
+        let cache = self.informers.unwatched::<K>();
+        let before = cache.get(key).map(|object| object.version());
+        let found = self.get_live::<K>(&key.namespace, &key.name).await?;
+        cache.fetched(key, found, before);
+        Ok(())
     }
 
     /// Reads past the cache, where acting on an old copy would be unsafe.

@@ -70,6 +70,19 @@ impl Informers {
         cache
     }
 
+    /// The cache of a kind that is not watched: it holds what roles write or read one by one.
+    pub fn unwatched<K: Object>(&self) -> Cache<K> {
+        let mut kinds = self.kinds();
+        if let Some(cache) = kinds.known() {
+            return cache;
+        }
+        let cache = Cache::<K>::default();
+        kinds.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        // Nothing will be listed, so nothing is waited for.
+        cache.ended();
+        cache
+    }
+
     /// The cache of a kind that a role has asked for; starts no watch.
     pub fn known<K: Object>(&self) -> Option<Cache<K>> {
         self.kinds().known()

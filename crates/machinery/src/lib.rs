@@ -11,6 +11,7 @@ pub mod effect;
 pub mod events;
 #[cfg(test)]
 mod fake_api;
+pub mod fetched;
 pub mod flags;
 pub mod identity;
 pub mod informers;
@@ -33,6 +34,7 @@ pub use cache::{Cache, Change};
 pub use client::{Client, Object};
 pub use effect::{EffectError, Effects, Fate};
 pub use events::Recorder;
+pub use fetched::Fetched;
 pub use identity::Identity;
 pub use informers::Informers;
 pub use journal::Journal;

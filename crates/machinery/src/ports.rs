@@ -52,6 +52,19 @@ impl Ports {
         Self { stop, ..self.clone() }
     }
 
+    /// The same as another user: with its own caches, and its own events.
+    pub fn as_user(&self, client: Client) -> Self {
+        let informers = Informers::new(client.clone(), self.host.random.clone(), self.stop.clone());
+        let events = Sink::start(client.clone(), self.host.clone(), self.stop.clone());
+        Self { client, informers, events, ..self.clone() }
+    }
+
+    /// The same, with caches of its own: what it may watch is not what the others may.
+    pub fn with_own_caches(&self) -> Self {
+        let informers = Informers::new(self.client.clone(), self.host.random.clone(), self.stop.clone());
+        Self { informers, ..self.clone() }
+    }
+
     /// With effects only while the lease is held.
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership: Some(leadership), ..self }

@@ -60,6 +60,11 @@ pub struct Embedded {
 impl Embedded {
     /// Starts every role. They run until `ports.stop` is cancelled.
     pub async fn start(ports: &Ports, settings: Settings) -> Result<Self, RunError> {
+        Self::start_as(ports, ports, settings).await
+    }
+
+    /// The same, with a way to the API server on which the kubelet has its own rights.
+    pub async fn start_as(ports: &Ports, node: &Ports, settings: Settings) -> Result<Self, RunError> {
         clear_stale_sockets(ports, &settings).await?;
         let crew = Crew::default();
         let controllers = controllers::Settings {
@@ -76,7 +81,7 @@ impl Embedded {
         config.data_dir_hidden.clone_from(&settings.hidden);
         config.allow_privileged = settings.allow_privileged;
         config.serving.clone_from(&settings.kubelet);
-        let kubelet = run_kubelet(ports.clone(), config, &crew).await?;
+        let kubelet = run_kubelet(node.clone(), config, &crew).await?;
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }
 

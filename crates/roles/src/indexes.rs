@@ -66,24 +66,9 @@ pub fn pods_by_uid(cache: &Cache<Pod>) {
     cache.index(PODS_BY_UID, |pod| vec![pod.uid().to_owned()]);
 }
 
-/// A pod by its UID, as the kubelet of a node sees it.
-pub enum PodOnNode {
-    Here(Arc<Pod>),
-    /// It lives under the name of another node. What stands here of it is neither used nor removed: the node may have
-    /// been renamed.
-    Elsewhere,
-    Gone,
-}
-
-pub fn pod_on_node(cache: &Cache<Pod>, uid: &str, node: &str) -> PodOnNode {
-    let pods = cache.indexed(PODS_BY_UID, uid);
-    if let Some(pod) = pods.iter().find(|pod| pod::node_name(pod) == node) {
-        return PodOnNode::Here(pod.clone());
-    }
-    match pods.iter().any(|pod| !pod.deleting() && !pod::terminated(pod)) {
-        true => PodOnNode::Elsewhere,
-        false => PodOnNode::Gone,
-    }
+/// The pod of this UID.
+pub fn pod_with_uid(cache: &Cache<Pod>, uid: &str) -> Option<Arc<Pod>> {
+    cache.indexed(PODS_BY_UID, uid).into_iter().next()
 }
 
 pub fn nodes(cache: &Cache<Node>) {

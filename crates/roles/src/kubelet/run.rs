@@ -1,10 +1,15 @@
 //! Starts the roles of the kubelet with what they share.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_machinery::{Ports, RunError, role};
+use bowline_api::{CSINode, Node, Pod};
+use bowline_machinery::informers::AlreadyWatched;
+use bowline_machinery::{Ports, RunError, Scope, role};
+use k8s_openapi::api::core::v1::Taint;
 use tokio::sync::{Notify, oneshot};
 
 use super::records::PodRecords;
@@ -17,6 +22,8 @@ use crate::kubelet::pluginmanager::{self, Drivers};
 use crate::kubelet::pods;
 use crate::kubelet::volumemanager::{self, Mounts};
 
+/// Upstream's default limit of pods on a node.
+const PODS_MAX: u32 = 110;
 /// How long containers get to end when the node agent stops.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
@@ -25,6 +32,18 @@ const DRAIN_GRACE: Duration = Duration::from_secs(5);
 pub struct KubeletConfig {
     /// `--hostname-override`
     pub node_name: String,
+    /// The node's InternalIP.
+    pub node_ip: IpAddr,
+    /// `--node-labels`
+    pub node_labels: BTreeMap<String, String>,
+    /// `--register-with-taints`: taints of the Node when it is created.
+    pub node_taints: Vec<Taint>,
+    /// `--max-pods`
+    pub pods_max: u32,
+    /// Whether the node is reported as not ready at the end; upstream leaves that to the lease.
+    pub reports_stop: bool,
+    /// `--register-node`: without it, the Node must come from elsewhere.
+    pub register: bool,
     /// `--root-dir`, upstream `/var/lib/kubelet`
     pub kubelet_dir: PathBuf,
     /// `podLogsDir`, upstream `/var/log/pods`
@@ -44,6 +63,12 @@ impl KubeletConfig {
         let kubelet_dir = kubelet_dir.into();
         Self {
             node_name: node_name.into(),
+            node_ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            node_labels: BTreeMap::new(),
+            node_taints: Vec::new(),
+            pods_max: PODS_MAX,
+            reports_stop: true,
+            register: true,
             pod_logs_dir: kubelet_dir.join("pod-logs"),
             kubelet_dir,
             data_dir_hidden: Vec::new(),
@@ -66,6 +91,7 @@ pub struct Kubelet {
 /// Starts all roles in `crew`; they run until `ports.stop` is cancelled. Returns when the mounts and containers of an earlier
 /// process are known.
 pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Result<Kubelet, RunError> {
+    let ports = within_rights(&ports, &config.node_name)?;
     let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
     let records = PodRecords::load(&ports.host, &config.kubelet_dir).await?;
     records.report_unknown(&config.kubelet_dir.join("pods")).await;
@@ -81,6 +107,12 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let status = nodestatus::Settings {
         node_name: node_name.clone(),
         kubelet_port: port,
+        address: config.node_ip,
+        labels: config.node_labels.clone(),
+        taints: config.node_taints.clone(),
+        pods_max: config.pods_max,
+        reports_stop: config.reports_stop,
+        register: config.register,
         in_use: in_use.clone(),
         switch: switch.clone(),
     };
@@ -154,6 +186,16 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
         });
     }
     Ok(Kubelet { switch, tenants, mounts, local, changed })
+}
+
+/// What a node may watch: its pods and its own Node. CSINode and leases are read, never watched.
+fn within_rights(ports: &Ports, node: &str) -> Result<Ports, RunError> {
+    let ports = ports.with_own_caches();
+    let refused = |error: AlreadyWatched| RunError::Refused(error.to_string());
+    ports.informers.restrict::<Pod>(Scope::fields(format!("spec.nodeName={node}"))).map_err(refused)?;
+    ports.informers.restrict::<Node>(Scope::fields(format!("metadata.name={node}"))).map_err(refused)?;
+    ports.informers.unwatched::<CSINode>();
+    Ok(ports)
 }
 
 impl Kubelet {

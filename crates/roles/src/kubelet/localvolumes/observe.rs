@@ -10,7 +10,7 @@ use super::model::{Observed, Presence, State, Want};
 use super::payload::{self, Entries, Files};
 use super::plan::{self, ObjectKind, Plan, Source};
 use super::role::Manager;
-use crate::indexes::{PodOnNode, pod_on_node};
+use crate::indexes::pod_with_uid;
 
 /// The queue's name of a volume.
 pub fn key(uid: &str, name: &str) -> String {
@@ -67,17 +67,11 @@ impl Manager {
     }
 
     fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
-        match pod_on_node(&self.pods, uid, &self.node_name) {
-            PodOnNode::Here(pod) => Some(pod),
-            PodOnNode::Elsewhere | PodOnNode::Gone => None,
-        }
+        pod_with_uid(&self.pods, uid)
     }
 
-    /// As long as a container may run, nothing is taken from it, nor from a pod that lives under another node's name.
+    /// As long as a container may run, nothing is taken from it.
     fn want(&self, uid: &str, pod: Option<&Pod>) -> Want {
-        if pod.is_none() && matches!(pod_on_node(&self.pods, uid, &self.node_name), PodOnNode::Elsewhere) {
-            return Want::AsItIs;
-        }
         let lives = pod.is_some_and(|pod| !pod.deleting() && !pod::terminated(pod));
         match (lives, self.tenants.inside(uid)) {
             (true, true) if self.tenants.evicting() => Want::AsItIs,

@@ -20,7 +20,7 @@ pub fn decide(seen: &Observed) -> Step {
 /// `volumesInUse` goes before everything that does not hold up a mount.
 fn on_node(seen: &NodeSeen) -> Step {
     let Some(node) = &seen.node else {
-        return if seen.stopping {
+        return if seen.stopping || !seen.register {
             Step::Done
         } else {
             Step::Do(Action::Register(Box::new(object::node(seen))))
@@ -87,7 +87,7 @@ fn status(seen: &NodeSeen, node: &Node) -> Option<Action> {
     let has = |have: &Option<BTreeMap<String, Quantity>>| {
         resources.iter().all(|(name, amount)| have.as_ref().is_some_and(|h| h.get(name) == Some(amount)))
     };
-    let addresses = Some(object::addresses(&seen.node_name));
+    let addresses = Some(object::addresses(seen));
     let same = has(&have.capacity)
         && has(&have.allocatable)
         && have.addresses == addresses
@@ -107,7 +107,7 @@ fn patch(seen: &NodeSeen, conditions: &[NodeCondition]) -> Value {
         "daemonEndpoints": object::daemon_endpoints(&seen.machine),
         "capacity": resources,
         "allocatable": resources,
-        "addresses": object::addresses(&seen.node_name),
+        "addresses": object::addresses(seen),
         "nodeInfo": seen.machine.info,
         "conditions": conditions,
     }})

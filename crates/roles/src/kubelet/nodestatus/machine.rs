@@ -5,8 +5,6 @@ use std::path::Path;
 use bowline_host::Host;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 
-/// Upstream's default limit of pods on a node.
-const PODS_MAX: u32 = 110;
 /// Where nothing can be read (a machine without `/proc`), a small machine is assumed.
 const MEMORY_UNKNOWN_KIB: u64 = 1 << 20;
 
@@ -21,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub async fn read(host: &Host, kubelet_port: Option<u16>) -> Self {
+    pub async fn read(host: &Host, kubelet_port: Option<u16>, pods_max: u32) -> Self {
         let processors = text(host, "/proc/cpuinfo").await;
         let cpus = processors.lines().filter(|line| line.starts_with("processor")).count().max(1);
         let memory = text(host, "/proc/meminfo").await;
@@ -42,7 +40,7 @@ impl Machine {
             swap: None,
             system_uuid: text(host, "/sys/class/dmi/id/product_uuid").await,
         };
-        Self { cpus, memory_kib: kib.unwrap_or(MEMORY_UNKNOWN_KIB), pods_max: PODS_MAX, info, kubelet_port }
+        Self { cpus, memory_kib: kib.unwrap_or(MEMORY_UNKNOWN_KIB), pods_max, info, kubelet_port }
     }
 }
 

@@ -13,6 +13,7 @@ struct State {
     lease: Option<Lease>,
     renewed: Option<Duration>,
     status_written: Option<Duration>,
+    csi_node_read: Option<Duration>,
 }
 
 impl Memory {
@@ -42,6 +43,14 @@ impl Memory {
 
     pub(super) fn status_age(&self, uptime: Duration) -> Option<Duration> {
         self.lock().status_written.map(|at| uptime.saturating_sub(at))
+    }
+
+    pub(super) fn read_csi_node(&self, uptime: Duration) {
+        self.lock().csi_node_read = Some(uptime);
+    }
+
+    pub(super) fn csi_node_age(&self, uptime: Duration) -> Option<Duration> {
+        self.lock().csi_node_read.map(|at| uptime.saturating_sub(at))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,11 +1,13 @@
 //! What the node status manager sees, does and says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Lease, Node};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use serde_json::Value;
 
 use super::machine::Machine;
@@ -14,6 +16,9 @@ use super::machine::Machine;
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 /// How long the others believe that the node lives.
 pub const LEASE_SECONDS: i32 = 40;
+/// How often the node is looked at although nothing changed, and its CSINode read: it may not be watched
+/// (`nodeStatusUpdateFrequency`).
+pub const LOOK: Duration = Duration::from_secs(10);
 /// How often an unchanged status is written (`nodeStatusReportFrequency`).
 pub const HEARTBEAT: Duration = Duration::from_secs(300);
 
@@ -45,6 +50,14 @@ pub struct NodeSeen {
     pub now: Timestamp,
     pub node_name: String,
     pub machine: Machine,
+    /// The node's InternalIP.
+    pub address: IpAddr,
+    /// `--node-labels`
+    pub labels: BTreeMap<String, String>,
+    /// `--register-with-taints`
+    pub taints: Vec<Taint>,
+    /// Whether the node is created when it is not there.
+    pub register: bool,
     /// The process is about to end.
     pub stopping: bool,
     pub node: Option<Node>,

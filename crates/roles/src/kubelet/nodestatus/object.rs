@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Owne
 use super::machine::Machine;
 use super::model::{LEASE_SECONDS, NodeSeen};
 
-/// Labels that every node has.
+/// Labels of this node: those that it was given, and those that every node has.
 pub fn labels(seen: &NodeSeen) -> BTreeMap<String, String> {
     let architecture = seen.machine.info.architecture.clone();
     let labels = [
@@ -20,7 +20,8 @@ pub fn labels(seen: &NodeSeen) -> BTreeMap<String, String> {
         (keys::OS_LABEL, "linux".into()),
         (keys::ARCH_LABEL, architecture),
     ];
-    labels.map(|(key, value)| (key.to_owned(), value)).into()
+    let own = labels.map(|(key, value)| (key.to_owned(), value));
+    seen.labels.clone().into_iter().chain(own).collect()
 }
 
 pub fn node(seen: &NodeSeen) -> Node {
@@ -31,7 +32,9 @@ pub fn node(seen: &NodeSeen) -> Node {
         annotations: Some(annotations),
         ..Default::default()
     };
-    Node { metadata, spec: Some(NodeSpec::default()), status: None }
+    // Only here: later, NodeRestriction lets no node change its taints.
+    let taints = (!seen.taints.is_empty()).then(|| seen.taints.clone());
+    Node { metadata, spec: Some(NodeSpec { taints, ..NodeSpec::default() }), status: None }
 }
 
 fn owner(node: &Node) -> OwnerReference {
@@ -79,9 +82,9 @@ pub fn resources(machine: &Machine) -> BTreeMap<String, Quantity> {
     resources.map(|(name, amount)| (name.to_owned(), canonical(amount))).into()
 }
 
-pub fn addresses(node_name: &str) -> Vec<NodeAddress> {
+pub fn addresses(seen: &NodeSeen) -> Vec<NodeAddress> {
     let address = |type_: &str, address: &str| NodeAddress { type_: type_.into(), address: address.into() };
-    vec![address("InternalIP", "127.0.0.1"), address("Hostname", node_name)]
+    vec![address("InternalIP", &seen.address.to_string()), address("Hostname", &seen.node_name)]
 }
 
 /// Where the kubelet answers.

@@ -1,5 +1,7 @@
 //! The role: watches of the node's own objects, and the two safety timers.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,12 +11,13 @@ use bowline_api::{CSINode, Meta, Node};
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::role::reconcile;
 use bowline_machinery::{Cache, Context, EffectError, Effects, Ports, Queue, Role, RunError, Step, Watches};
+use k8s_openapi::api::core::v1::Taint;
 
 use super::decide::decide;
 use super::in_use::InUse;
 use super::machine::Machine;
 use super::memory::Memory;
-use super::model::{Action, HEARTBEAT, Key, LEASE_RENEWAL, Observed, Why};
+use super::model::{Action, Key, LEASE_RENEWAL, LOOK, Observed, Why};
 
 /// How long the last report may take.
 const LAST_WORD: Duration = Duration::from_secs(5);
@@ -49,6 +52,13 @@ impl Switch {
 pub struct Settings {
     pub node_name: String,
     pub kubelet_port: Option<u16>,
+    pub address: IpAddr,
+    pub labels: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+    pub pods_max: u32,
+    /// Whether the node is reported as not ready at the end.
+    pub reports_stop: bool,
+    pub register: bool,
     pub in_use: InUse,
     pub switch: Switch,
 }
@@ -59,6 +69,11 @@ pub struct Status {
     pub(super) effects: Effects,
     pub(super) node_name: String,
     pub(super) machine: Machine,
+    pub(super) address: IpAddr,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+    pub(super) register: bool,
+    reports_stop: bool,
     pub(super) nodes: Cache<Node>,
     pub(super) csi_nodes: Cache<CSINode>,
     pub(super) in_use: InUse,
@@ -81,15 +96,21 @@ impl Role for Status {
 
     async fn start(context: Context<Key>, settings: Settings) -> Result<Self, RunError> {
         let Context { ports, effects, queue, .. } = context;
-        let Settings { node_name, kubelet_port, in_use, switch } = settings;
+        let Settings { node_name, kubelet_port, address, labels, taints, pods_max, .. } = settings;
+        let Settings { reports_stop, register, in_use, switch, .. } = settings;
         let wake = queue.clone();
         in_use.on_wanted(move || wake.add(Key::Node));
         switch.wakes(queue.clone());
         Ok(Self {
-            machine: Machine::read(&ports.host, kubelet_port).await,
+            machine: Machine::read(&ports.host, kubelet_port, pods_max).await,
             nodes: ports.informers.of(),
             csi_nodes: ports.informers.of(),
             memory: Memory::default(),
+            address,
+            labels,
+            taints,
+            reports_stop,
+            register,
             ports,
             effects,
             node_name,
@@ -129,7 +150,7 @@ impl Role for Status {
     }
     fn look_again(&self, key: &Key) -> Option<Duration> {
         Some(match key {
-            Key::Node => HEARTBEAT,
+            Key::Node => LOOK,
             Key::Lease => LEASE_RENEWAL,
         })
     }
@@ -139,6 +160,9 @@ impl Role for Status {
     }
     /// One try: what stops us may have stopped the API server, too.
     async fn finish(&self) {
+        if !self.reports_stop {
+            return;
+        }
         self.switch.turn_off();
         let _ = tokio::time::timeout(LAST_WORD, reconcile(self, &Key::Node)).await;
     }

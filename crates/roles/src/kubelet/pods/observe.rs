@@ -7,16 +7,12 @@ use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
 use super::model::{Observed, PodVolumes};
 use super::role::Pods;
 use super::spec::{self, Objects};
-use crate::indexes::{PodOnNode, pod_on_node};
+use crate::indexes::pod_with_uid;
 
 impl Pods {
-    /// `None` when the pod is neither in the API nor known here, or lives on another node.
+    /// `None` when the pod is neither in the API nor known here.
     pub(super) fn seen(&self, uid: &str) -> Option<Observed> {
-        let pod = match pod_on_node(&self.pods, uid, &self.config.node_name) {
-            PodOnNode::Here(pod) => Some(pod),
-            PodOnNode::Gone => None,
-            PodOnNode::Elsewhere => return None,
-        };
+        let pod = pod_with_uid(&self.pods, uid);
         if pod.is_none() && self.runtime.get(uid).is_none() {
             return None;
         }

@@ -32,7 +32,7 @@ async fn running(seed: u64) -> (World, Pod) {
 /// The process dies; the pod is deleted and its container ends meanwhile.
 async fn died(world: &mut World, pod: &Pod) {
     world.stop_kubelet().await;
-    world.ports = world.fresh_ports();
+    world.ports = world.fresh_ports().await;
     world.delete(pod, None).await;
     world.running().iter().for_each(|id| world.fake.exit(id, 0));
 }

@@ -38,7 +38,7 @@ async fn a_pod_deleted_while_nobody_was_there_is_taken_down() {
     let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
     world.until("running", |w| w.phase("p") == "Running").await;
     world.stop_kubelet().await;
-    world.ports = world.fresh_ports();
+    world.ports = world.fresh_ports().await;
     world.delete(&pod, Some(0)).await;
     world.start_kubelet().await;
     world.until("idle", |w| w.driver.is_idle() && w.fake.containers().is_empty()).await;

@@ -1,11 +1,12 @@
 //! One node, one API server, one driver.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_api::{ConfigMap, Event, Node, Pod, ServiceAccount, keys, pod};
+use bowline_api::{CSINode, ConfigMap, Event, Node, Pod, ServiceAccount, keys, pod};
+use bowline_apiserver::auth::User;
 use bowline_apiserver::auth::token::TokenSettings;
 use bowline_apiserver::{Registry, Server, Store, auth, kinds};
 use bowline_host::containers::State;
@@ -13,9 +14,12 @@ use bowline_host::fake::{self, FakeHost};
 use bowline_host::{Clock, Host};
 use bowline_machinery::client::{Client, in_process};
 use bowline_machinery::{Effects, Journal, Ports};
+use http::Request;
 use jiff::{SignedDuration, Timestamp};
+use kube::client::Body;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
 use super::driver::TestDriver;
 use super::objects::NODE;
@@ -31,6 +35,8 @@ pub struct World {
     /// The wall clock of the node; the API server has its own.
     pub clock: Arc<NodeClock>,
     pub driver: TestDriver,
+    /// What the API server refused the kubelet, as `METHOD path`.
+    pub refused: Arc<Mutex<Vec<String>>>,
     pub ports: Ports,
     pub kubelet: Option<Kubelet>,
     crew: Crew,
@@ -85,7 +91,7 @@ impl World {
         let server = Server::guarded(Store::memory(), registry, right, random, access);
         server.bootstrap().await.ok().unwrap();
         let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
-        let ports = process(&server, &host);
+        let ports = process(&server, &host).await;
         what_controllers_make(&ports.effects("test")).await;
         Self {
             fake,
@@ -93,6 +99,7 @@ impl World {
             server,
             clock,
             driver,
+            refused: Arc::default(),
             ports,
             kubelet: None,
             crew: Crew::default(),
@@ -102,14 +109,17 @@ impl World {
     }
 
     pub async fn start_kubelet(&mut self) {
-        self.ports = process(&self.server, &self.host);
+        self.ports = process(&self.server, &self.host).await;
+        let (journal, stop) = (self.ports.journal.clone(), self.ports.stop.clone());
+        let ports = Ports::new(as_node(&self.server, &self.refused), self.host.clone(), journal, stop);
         let config = KubeletConfig::new(NODE, KUBELET_DIR);
-        self.kubelet = Some(run_kubelet(self.ports.clone(), config, &self.crew).await.unwrap());
+        self.kubelet = Some(run_kubelet(ports, config, &self.crew).await.unwrap());
     }
 
     /// A kubelet with its own way to the API server.
     pub async fn start_kubelet_with(&mut self, client: Client) {
-        self.ports = Ports::new(client, self.host.clone(), Journal::default(), CancellationToken::new());
+        let stop = CancellationToken::new();
+        self.ports = looking(Ports::new(client, self.host.clone(), Journal::default(), stop)).await;
         let config = KubeletConfig::new(NODE, KUBELET_DIR);
         self.kubelet = Some(run_kubelet(self.ports.clone(), config, &self.crew).await.unwrap());
     }
@@ -151,8 +161,8 @@ impl World {
     }
 
     /// Somebody else's connection to the API server.
-    pub fn fresh_ports(&self) -> Ports {
-        process(&self.server, &self.host)
+    pub async fn fresh_ports(&self) -> Ports {
+        process(&self.server, &self.host).await
     }
 
     pub fn effects(&self) -> Effects {
@@ -231,10 +241,35 @@ async fn what_controllers_make(effects: &Effects) {
     effects.create::<ConfigMap>(&serde_json::from_value(map).unwrap()).await.unwrap();
 }
 
-fn process(server: &Server, host: &Host) -> Ports {
-    let ports =
-        Ports::new(in_process(server.clone()), host.clone(), Journal::default(), CancellationToken::new());
-    // Followed from the start, so that `events` has them all.
+/// A client with a node's own rights: the Node authorizer and NodeRestriction see every request.
+fn as_node(server: &Server, refused: &Arc<Mutex<Vec<String>>>) -> Client {
+    let groups = vec!["system:nodes".to_owned(), "system:authenticated".to_owned()];
+    let user = User { name: format!("system:node:{NODE}"), groups, ..User::default() };
+    let (server, refused) = (server.clone(), refused.clone());
+    in_process(tower::service_fn(move |mut request: Request<Body>| {
+        request.extensions_mut().insert(user.clone());
+        let (asked, refused) = (format!("{} {}", request.method(), request.uri()), refused.clone());
+        let answer = server.clone().call(request);
+        async move {
+            let answer = answer.await;
+            if answer.as_ref().is_ok_and(|answer| answer.status() == 403) {
+                refused.lock().unwrap().push(asked);
+            }
+            answer
+        }
+    }))
+}
+
+async fn process(server: &Server, host: &Host) -> Ports {
+    let stop = CancellationToken::new();
+    looking(Ports::new(in_process(server.clone()), host.clone(), Journal::default(), stop)).await
+}
+
+/// Follows what tests look at: events from the start, so that all are there, and objects that are there at once.
+async fn looking(ports: Ports) -> Ports {
     ports.informers.of::<Event>();
+    ports.informers.of::<Pod>().synced().await;
+    ports.informers.of::<Node>().synced().await;
+    ports.informers.of::<CSINode>().synced().await;
     ports
 }

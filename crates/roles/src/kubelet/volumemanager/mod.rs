@@ -1,7 +1,7 @@
 //! Upstream: the kubelet's volume manager and the CSI volume plugin's node half.
 //!
-//! Watches Pods of this node, PersistentVolumeClaims, PersistentVolumes, CSIDrivers and the Node; reads
-//! VolumeAttachments and Secrets. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
+//! Watches Pods of this node, CSIDrivers and the Node; reads PersistentVolumeClaims, PersistentVolumes, VolumeAttachments
+//! and Secrets one by one, as the Node authorizer allows. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
 //! `vol_data.json` beside each mount, and the list behind `node.status.volumesInUse`.
 //!
 //! | going in | going out |
@@ -14,7 +14,7 @@
 //! Promises: NODE-1 (order of calls, one at a time per volume: the queue's key is the volume), NODE-3 (mounts of an
 //! earlier process are found again and uncertain until a repeat or the inverse call has succeeded), ATT-3 (our half).
 //!
-//! Differs from upstream: claims and volumes come from watches; a refused repeat of a call whose first answer was lost
+//! Differs from upstream: a refused repeat of a call whose first answer was lost
 //! leaves the volume uncertain (upstream forgets it); staging directories without a pod are found, too; a volume
 //! that keeps failing for one pod does not hold up another. No loop device locks a block volume: the container's own
 //! bind keeps the device open, and nothing here takes it away while the pod is inside.
@@ -34,6 +34,7 @@ mod reconstruct;
 mod record;
 mod request;
 mod role;
+mod sources;
 mod stuck;
 #[cfg(test)]
 mod tests;

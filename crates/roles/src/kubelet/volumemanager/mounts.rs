@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, volume};
-use bowline_machinery::{Cache, Ports};
+use bowline_api::{Meta, Pod};
 
 use super::desired::{self, Claimed, Resolved};
 use super::memory::Memory;
 use super::model::{Mode, Presence, Target};
 use super::paths::Paths;
+use super::sources::Sources;
 
 /// A volume that containers can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,16 +32,14 @@ pub enum PodVolumes {
 /// A view of the volume manager; clones share it.
 #[derive(Clone)]
 pub struct Mounts {
-    claims: Cache<PersistentVolumeClaim>,
-    volumes: Cache<PersistentVolume>,
+    sources: Sources,
     memory: Memory,
     paths: Paths,
 }
 
 impl Mounts {
-    pub(super) fn new(ports: &Ports, memory: Memory, paths: Paths) -> Self {
-        let (claims, volumes) = (ports.informers.of(), ports.informers.of());
-        Self { claims, volumes, memory, paths }
+    pub(super) fn new(sources: Sources, memory: Memory, paths: Paths) -> Self {
+        Self { sources, memory, paths }
     }
 
     /// Whether the volumes that the pod's containers use are mounted, and where. Volumes without a claim are not
@@ -81,9 +79,7 @@ impl Mounts {
     }
 
     pub(super) fn resolve(&self, pod: &Pod, wanted: &Claimed) -> Result<Resolved, String> {
-        let claim = self.claims.get(&ObjectKey::new(pod.namespace(), &wanted.claim_name));
-        let pv = claim.as_ref().and_then(|c| self.volumes.named(volume::claim_volume(c)));
-        desired::resolve(pod, wanted, claim.as_deref(), pv.as_deref())
+        self.sources.resolve(pod, wanted)
     }
 
     fn mounted(&self, pod_uid: &str, resolved: Resolved) -> Option<VolumeAt> {

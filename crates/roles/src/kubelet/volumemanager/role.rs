@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, node, pod, volume};
+use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, Pod, node, pod, volume};
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Pool, Ports, Queue, Recorder, Role};
 use bowline_machinery::{RunError, Step, Watches};
@@ -18,8 +18,9 @@ use super::model::{Action, Observed, Why};
 use super::mounts::Mounts;
 use super::paths::Paths;
 use super::reconstruct::reconstruct;
+use super::sources::Sources;
 use super::stuck;
-use crate::indexes::{self, PODS_BY_CLAIM};
+use crate::indexes::{self, PODS_BY_UID};
 use crate::kubelet::nodestatus::InUse;
 use crate::kubelet::pluginmanager::Drivers;
 use crate::kubelet::{Alarms, PodRecords, Tenants, show};
@@ -44,7 +45,7 @@ pub struct Manager {
     pub(super) node_name: String,
     pub(super) paths: Paths,
     pub(super) pods: Cache<Pod>,
-    pub(super) claims: Cache<PersistentVolumeClaim>,
+    pub(super) sources: Sources,
     pub(super) volumes: Cache<PersistentVolume>,
     pub(super) csi_drivers: Cache<CSIDriver>,
     pub(super) nodes: Cache<Node>,
@@ -76,13 +77,16 @@ impl Role for Manager {
         let Settings { node_name, kubelet_dir, drivers, in_use, tenants, records, view } = settings;
         let informers = &ports.informers;
         let (memory, paths) = (Memory::default(), Paths::new(&kubelet_dir));
-        let role = Self {
-            pods: informers.of(),
-            claims: informers.of(),
-            volumes: informers.of(),
+        let pods = informers.of::<Pod>();
+        indexes::pods(&pods);
+        indexes::pods_by_uid(&pods);
+        let sources = Sources::new(&ports, pods.clone());
+        indexes::volumes(sources.volumes());
+        Ok(Self {
+            volumes: sources.volumes().clone(),
             csi_drivers: informers.of(),
             nodes: informers.of(),
-            mounts: Mounts::new(&ports, memory.clone(), paths.clone()),
+            mounts: Mounts::new(sources.clone(), memory.clone(), paths.clone()),
             alarms: Alarms::new(queue.clone()),
             view: Mutex::new(Some(view)),
             ports,
@@ -96,18 +100,20 @@ impl Role for Manager {
             tenants,
             records,
             queue,
-        };
-        indexes::volumes(&role.volumes);
-        indexes::pods(&role.pods);
-        indexes::pods_by_uid(&role.pods);
-        Ok(role)
+            pods,
+            sources,
+        })
     }
     fn watch(&self, watches: &mut Watches<Self>) {
-        watches.on(&self.pods, |role, change, _| change.sides().for_each(|pod| role.wake_pod(pod)));
-        watches.on(&self.claims, |role, change, _| {
-            change.latest().into_iter().for_each(|claim| role.wake_claim(claim.namespace(), claim.name()));
+        watches.on(&self.pods, |role, change, _| {
+            change.sides().for_each(|pod| role.sources.follow(pod.uid()));
+            change.sides().for_each(|pod| role.wake_pod(pod));
         });
-        watches.on(&self.volumes, |role, change, _| change.sides().for_each(|pv| role.wake_volume(pv)));
+        watches.on(&self.volumes, |_, change, queue| {
+            change.sides().filter_map(|pv| volume::unique_name(pv)).for_each(|name| queue.add(name));
+        });
+        let role = watches.role();
+        self.sources.on_change(move |uid| role.upgrade().iter().for_each(|role| role.wake_sources(uid)));
         watches.on(&self.nodes, |role, change, _| role.wake_node(change));
         watches.on(&self.csi_drivers, |role, change, _| {
             change.latest().into_iter().for_each(|driver| role.wake_driver(driver.name()));
@@ -121,6 +127,7 @@ impl Role for Manager {
     }
     /// Finds the mounts of an earlier process. A record that cannot be read is made up for by the volume's object.
     async fn begin(&self) -> Result<(), RunError> {
+        self.sources.looked_up().await;
         let known = self.records.uids();
         reconstruct(&self.ports.host, &self.paths, &known, &self.volumes, &self.memory).await?;
         stuck::watch(&self.ports, self.memory.clone());
@@ -190,24 +197,12 @@ impl Manager {
         self.memory.of_pod(pod.uid()).into_iter().for_each(|name| self.queue.add(name));
     }
 
-    fn wake_claim(&self, namespace: &str, name: &str) {
-        for pod in self.pods.indexed(PODS_BY_CLAIM, &format!("{namespace}/{name}")) {
+    /// What stood in the way of the pod's volumes may have changed, even if no mount does.
+    fn wake_sources(&self, uid: &str) {
+        for pod in self.pods.indexed(PODS_BY_UID, uid) {
             self.wake_pod(&pod);
-            // What stood in the way of the pod's volumes may have changed, even if no mount does.
-            if self.here(&pod) {
-                self.memory.changed(pod.uid());
-            }
         }
-    }
-
-    fn wake_volume(&self, pv: &PersistentVolume) {
-        if let Some(name) = volume::unique_name(pv) {
-            self.queue.add(name);
-        }
-        if let Some(claim) = volume::claim_ref(pv) {
-            let (namespace, name) = (claim.namespace.as_deref(), claim.name.as_deref());
-            self.wake_claim(namespace.unwrap_or_default(), name.unwrap_or_default());
-        }
+        self.memory.changed(uid);
     }
 
     /// Only volumes whose attachment changed: the cost of an event does not grow with their number.

@@ -1,0 +1,98 @@
+//! Claims and volumes of the pods of this node. A node may read them one by one and watch none.
+
+use std::collections::BTreeSet;
+
+use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, volume};
+use bowline_machinery::{Cache, Fetched, Found, Ports};
+
+use super::desired::{self, Claimed, Resolved};
+use crate::indexes::pod_with_uid;
+
+/// What pods ask for, each followed by the pod's UID; clones share it.
+#[derive(Clone)]
+pub struct Sources {
+    pods: Cache<Pod>,
+    claims: Fetched<PersistentVolumeClaim>,
+    volumes: Fetched<PersistentVolume>,
+}
+
+impl Sources {
+    /// `pods` has an index by UID.
+    pub fn new(ports: &Ports, pods: Cache<Pod>) -> Self {
+        let claims = Fetched::new(ports, |claim| volume::bound(claim) && !claim.deleting());
+        let volumes =
+            Fetched::new(ports, |pv| volume::claim_ref(pv).is_some_and(|claim| claim.uid.is_some()));
+        Self { pods, claims, volumes }
+    }
+
+    /// The volumes that are followed.
+    pub fn volumes(&self) -> &Cache<PersistentVolume> {
+        self.volumes.cache()
+    }
+
+    /// Calls `handler` with the UID of a pod whose claims or volumes have changed.
+    pub fn on_change(&self, handler: impl Fn(&str) + Clone + Send + Sync + 'static) {
+        let (sources, wake) = (self.clone(), handler.clone());
+        self.claims.on_change(move |uid| {
+            sources.follow(uid);
+            wake(uid);
+        });
+        self.volumes.on_change(handler);
+    }
+
+    /// Follows the claims of a pod as long as it is in the API, and the volumes that they name.
+    pub fn follow(&self, uid: &str) {
+        let Some(pod) = pod_with_uid(&self.pods, uid) else {
+            self.claims.follow(uid, &BTreeSet::new());
+            self.volumes.follow(uid, &BTreeSet::new());
+            return;
+        };
+        let claims = claims_of(&pod);
+        self.claims.follow(uid, &claims);
+        let volumes = claims.iter().filter_map(|key| match self.claims.get(uid, key) {
+            Found::Present(claim) => Some(volume::claim_volume(&claim).to_owned()),
+            Found::Absent | Found::Unknown => None,
+        });
+        let volumes = volumes.filter(|name| !name.is_empty()).map(ObjectKey::cluster);
+        self.volumes.follow(uid, &volumes.collect());
+    }
+
+    /// Waits until all that the pods of now ask for has been looked up once.
+    pub async fn looked_up(&self) {
+        let uids: Vec<String> = self.pods.list().iter().map(|pod| pod.uid().to_owned()).collect();
+        uids.iter().for_each(|uid| self.follow(uid));
+        for uid in &uids {
+            self.claims.answered(uid).await;
+            self.follow(uid);
+        }
+        for uid in &uids {
+            self.volumes.answered(uid).await;
+        }
+    }
+
+    pub fn resolve(&self, pod: &Pod, wanted: &Claimed) -> Result<Resolved, String> {
+        let key = ObjectKey::new(pod.namespace(), &wanted.claim_name);
+        let claim = match self.claims.get(pod.uid(), &key) {
+            Found::Present(claim) => Some(claim),
+            Found::Absent => None,
+            Found::Unknown => return Err(unanswered(&key, "PVC", &key.to_string())),
+        };
+        let name = claim.as_ref().map(|claim| volume::claim_volume(claim)).unwrap_or_default();
+        let pv = match self.volumes.get(pod.uid(), &ObjectKey::cluster(name)) {
+            Found::Present(pv) => Some(pv),
+            Found::Absent => None,
+            Found::Unknown if name.is_empty() => None,
+            Found::Unknown => return Err(unanswered(&key, "PV", name)),
+        };
+        desired::resolve(pod, wanted, claim.as_deref(), pv.as_deref())
+    }
+}
+
+fn unanswered(claim: &ObjectKey, kind: &str, name: &str) -> String {
+    format!("error processing PVC {claim}: failed to fetch {kind} {name} from API server: no answer yet")
+}
+
+fn claims_of(pod: &Pod) -> BTreeSet<ObjectKey> {
+    let names = desired::claimed(pod).into_iter().map(|claimed| claimed.claim_name);
+    names.map(|name| ObjectKey::new(pod.namespace(), name)).collect()
+}
