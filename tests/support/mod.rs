@@ -13,6 +13,7 @@ pub mod machine;
 pub mod objects;
 pub mod peers;
 pub mod ports;
+pub mod program;
 pub mod store;
 
 pub use cluster::Cluster;

@@ -1,7 +1,7 @@
 //! UNIX sockets, the directory watch that finds them, and TCP for those who only look.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -36,6 +36,10 @@ pub trait Net: Send + Sync {
     async fn listen_tcp(&self, address: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)>;
     /// Connects to `HOST:PORT`.
     async fn connect_tcp(&self, address: &str) -> io::Result<BoxStream>;
+    /// The addresses of a host name.
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+    /// The address of this machine that packets to `HOST:PORT` would come from. Sends none.
+    async fn source_address(&self, address: &str) -> io::Result<IpAddr>;
     /// Reports sockets appearing in and vanishing from a directory, which is created if missing.
     /// Names that start with a dot, and anything that is not a socket, are ignored.
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>>;

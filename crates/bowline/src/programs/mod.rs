@@ -10,6 +10,7 @@ pub mod help;
 mod kube;
 mod kube_controller_manager;
 mod kube_scheduler;
+mod kubelet;
 mod process;
 mod sidecar;
 mod start;
@@ -25,6 +26,9 @@ use bowline_machinery::flags::{LoggingArgs, Program, Stop, command, mismatches};
 pub use dispatch::{Chosen, choose, run};
 pub use start::Ready;
 
+/// What a parent says on a kubelet's standard input when it is to leave its machine clean.
+pub const DRAIN_WORD: &str = "drain";
+
 /// Where `bowline --help` lists a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
@@ -39,6 +43,10 @@ pub trait Run: clap::Args + Send + 'static {
     /// Flags that upstream does not have.
     const ADDITIONS: &'static [&'static str] = &[];
 
+    /// The command line with what a file that it names adds to it.
+    fn expand(words: &[String]) -> Result<Vec<String>, String> {
+        Ok(words.to_vec())
+    }
     fn logging(&self) -> &LoggingArgs;
     /// What no single flag can say about itself.
     fn validate(&self) -> Result<(), String>;
@@ -70,6 +78,7 @@ impl Entry {
 pub const PROGRAMS: &[Entry] = &[
     Entry::of::<kube_controller_manager::KubeControllerManager>(),
     Entry::of::<kube_scheduler::KubeScheduler>(),
+    Entry::of::<kubelet::Kubelet>(),
     Entry::of::<csi_provisioner::CsiProvisioner>(),
     Entry::of::<csi_attacher::CsiAttacher>(),
     Entry::of::<csi_node_driver_registrar::CsiNodeDriverRegistrar>(),

@@ -39,6 +39,11 @@ impl Process {
         Ok(Self { host, stop, over, candidacy: None, leadership: Arc::default() })
     }
 
+    /// Cancelled when the work is to end; SIGTERM only asks for it.
+    pub(super) fn over(&self) -> CancellationToken {
+        self.over.clone()
+    }
+
     /// The API server that the flags or the pod say. Nothing is asked of it yet.
     pub(super) async fn connect(
         &self,

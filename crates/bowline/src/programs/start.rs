@@ -17,9 +17,10 @@ pub struct Ready {
 }
 
 pub(super) fn start<P: Run>(argv0: &str, words: &[String]) -> Result<Ready, Stop> {
-    let parsed = parse::<P>(&P::PROGRAM, argv0, words)?;
     // Upstream's programs notice this after parsing, without printing how they are used.
     let wrong = |why| Stop { text: format!("{argv0}: {why}\n"), to_stderr: true, code: 1 };
+    let words = P::expand(words).map_err(wrong)?;
+    let parsed = parse::<P>(&P::PROGRAM, argv0, &words)?;
     parsed.args.validate().map_err(wrong)?;
     let logging = parsed.args.logging().clone();
     Ok(Ready { logging, warning: parsed.warning, run: Box::pin(parsed.args.run()) })

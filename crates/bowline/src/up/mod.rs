@@ -23,7 +23,7 @@ use crate::terminal::Terminal;
 pub use bootstrap::{CLASS, CLASS_IMMEDIATE, CLASS_SHARE};
 pub use config::Config;
 pub use preflight::bind;
-pub use running::Running;
+pub use running::{Running, chain};
 
 /// Run everything on this machine: API server, controllers, scheduler, sidecars, kubelet, CSI driver
 // Upstream's flags may be repeated; the last one wins.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -133,6 +133,18 @@ impl Net for FakeHost {
         let address: SocketAddr =
             address.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         FakeHost::connect_tcp(self, address).await
+    }
+
+    /// No name but `localhost` leads anywhere.
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        match name {
+            "localhost" => Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    async fn source_address(&self, _: &str) -> io::Result<IpAddr> {
+        Ok(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::{CWD, RenameFlags};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::watch;
@@ -108,6 +108,22 @@ impl Net for RealNet {
         // Small answers must not wait for each other.
         stream.set_nodelay(true)?;
         Ok(Box::new(stream))
+    }
+
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
+    }
+
+    async fn source_address(&self, address: &str) -> io::Result<IpAddr> {
+        let target = tokio::net::lookup_host(address).await?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let any: IpAddr = match target {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // Connecting a UDP socket only chooses the route.
+        let socket = UdpSocket::bind((any, 0)).await?;
+        socket.connect(target).await?;
+        Ok(socket.local_addr()?.ip())
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {

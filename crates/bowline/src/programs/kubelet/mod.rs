@@ -1,0 +1,266 @@
+//! `kubelet`: runs the pods of one node and mounts their volumes.
+//!
+//! Differs from upstream: containers are run by this process and its shims, not by a runtime behind CRI; a client CA is needed
+//! for logs and exec (`--client-ca-file`), since tokens are not reviewed; logs of containers stand below `--root-dir` unless
+//! the configuration says `podLogsDir`.
+
+mod address;
+mod config;
+mod serving;
+mod stdin;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bowline_host::Host;
+use bowline_host::real::{self, RealConfig};
+use bowline_machinery::client::Environment;
+use bowline_machinery::flags::{Gates, LoggingArgs, Program, Syntax, files};
+use bowline_roles::crew::Crew;
+use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, run_kubelet};
+use clap::{ArgAction, Args};
+use k8s_openapi::api::core::v1::Taint;
+
+use super::process::Process;
+use super::{DRAIN_WORD, Group, Run};
+
+/// What marks a directory that `bowline kubelet` uses: `bowline up` has an id of its own for each installation.
+const OWNER: &str = "bowline-kubelet";
+/// Records of containers, below the root directory.
+const STATE: &str = "bowline-state";
+/// How long `--drain` may take.
+const DRAIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Args)]
+pub struct Kubelet {
+    /// KubeletConfiguration file; flags override it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Kubeconfig file with the credentials of this node
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Name of the node; the host name by default
+    #[arg(long, value_name = "NAME", default_value = "")]
+    hostname_override: String,
+    /// Where staging and publish paths stand
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    root_dir: PathBuf,
+    /// Logs of containers; `pod-logs` below the root directory by default
+    #[arg(long, value_name = "DIR")]
+    pod_logs_dir: Option<PathBuf>,
+    /// Address of the node; by default that of the host name or of the way to the API server
+    #[arg(long, value_name = "IP", default_value = "")]
+    node_ip: String,
+    /// Labels of the node, as key=value
+    #[arg(long, value_name = "LABELS", action = ArgAction::Append)]
+    node_labels: Vec<String>,
+    /// Create the Node object
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    register_node: bool,
+    /// Taints of the Node when it is created, as key=value:effect
+    #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
+    register_with_taints: Vec<String>,
+    /// Address of the server for logs and exec
+    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    address: IpAddr,
+    /// Port of the server for logs and exec
+    #[arg(long, value_name = "PORT", default_value_t = 10250)]
+    port: u16,
+    /// Authority of the clients of that server; without it nothing is served there
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// Certificate of that server; without it a self-signed one is made at each start
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// Private key of the certificate
+    #[arg(long, value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Port of /healthz; 0 serves none
+    #[arg(long, value_name = "PORT", default_value_t = 10248)]
+    healthz_port: u16,
+    /// Address of /healthz
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    healthz_bind_address: IpAddr,
+    /// Pods that the node takes
+    #[arg(long, value_name = "COUNT", default_value_t = 110)]
+    max_pods: u32,
+    /// Feature gates, as Name=true
+    #[arg(long, value_name = "GATES", action = ArgAction::Append)]
+    feature_gates: Vec<String>,
+    /// On SIGTERM, end all containers and unmount their volumes first; they are left running otherwise
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    drain: bool,
+    /// End when standard input does, as with SIGTERM; after the word `drain` as with --drain
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    ends_with_stdin: bool,
+    #[command(flatten)]
+    logging: LoggingArgs,
+}
+
+impl Run for Kubelet {
+    const PROGRAM: Program = Program {
+        name: "kubelet",
+        about: "Runs the pods of one node and mounts their volumes",
+        syntax: Syntax::Cobra,
+        upstream: &[files::LOGGING, files::KUBELET],
+        defaults: &[],
+        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+    };
+    const GROUP: Group = Group::ClusterComponents;
+    const ADDITIONS: &'static [&'static str] = &["drain", "ends-with-stdin", "pod-logs-dir"];
+
+    fn expand(words: &[String]) -> Result<Vec<String>, String> {
+        config::expand(words)
+    }
+    fn logging(&self) -> &LoggingArgs {
+        &self.logging
+    }
+    fn validate(&self) -> Result<(), String> {
+        if self.kubeconfig.is_none() {
+            return Err("--kubeconfig is required: a kubelet without an API server has no pods here".into());
+        }
+        match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (None, None) | (Some(_), Some(_)) => {}
+            _ => return Err("--tls-cert-file and --tls-private-key-file belong together".into()),
+        }
+        address::given(&self.node_ip)?;
+        labels(&self.node_labels)?;
+        taints(&self.register_with_taints)?;
+        Gates::parse(&Gates::known(&[files::KUBE_GATES])?, &self.feature_gates).map(drop)
+    }
+    async fn run(self) -> Result<ExitCode> {
+        let mut process = Process::begin()?;
+        if !real::is_root() {
+            bail!("mount volumes and run containers: this needs root; start it as root");
+        }
+        let node_name = self.node_name()?;
+        let root = std::path::absolute(&self.root_dir).context("resolve --root-dir")?;
+        let owner = Owner { id: OWNER, node_name: &node_name, older: None };
+        let owned = Owned::take(&process.host, &root, owner).await?;
+        // The kernel names mounts by their real path.
+        let root = process.host.disk.canonical(&root).await.context("resolve --root-dir")?;
+        process.host = real::host(RealConfig::new(root.join(STATE))).context("open this machine")?;
+
+        let program = Self::PROGRAM.name;
+        let ports = process.connect(program, self.kubeconfig.as_deref(), &Environment::Ignored).await?;
+        let server = address::of_api_server(self.kubeconfig.as_deref());
+        let node_ip = address::choose(&process.host, &self.node_ip, &node_name, server.as_deref()).await?;
+        self.serve_health(&process).await?;
+        let mut config = KubeletConfig::new(&node_name, root);
+        config.node_ip = node_ip;
+        config.node_labels = labels(&self.node_labels).map_err(anyhow::Error::msg)?;
+        config.node_taints = taints(&self.register_with_taints).map_err(anyhow::Error::msg)?;
+        config.register = self.register_node;
+        config.pods_max = self.max_pods;
+        // As upstream: what may be privileged is for the API server to decide.
+        config.allow_privileged = true;
+        config.reports_stop = self.drain || self.ends_with_stdin;
+        config.data_dir_hidden = self.hidden(&process.host).await;
+        config.serving = self.serving(&process.host, node_ip).await?;
+        if let Some(dir) = &self.pod_logs_dir {
+            config.pod_logs_dir.clone_from(dir);
+        }
+        let crew = Crew::default();
+        let kubelet = tokio::select! {
+            biased;
+            () = process.stop.cancelled() => return process.end(Ok(())).await,
+            started = run_kubelet(ports.until(process.over()), config, &crew) => started?,
+        };
+        let told = if self.ends_with_stdin { Some(stdin::until_end()?) } else { None };
+        let mut drain = self.drain;
+        let failure = tokio::select! {
+            biased;
+            () = process.stop.cancelled() => None,
+            said = stdin::said(told) => {
+                drain |= said.trim() == DRAIN_WORD;
+                None
+            }
+            failure = crew.failed() => Some(failure),
+        };
+        let clean = !drain || kubelet.drain(DRAIN).await;
+        process.over().cancel();
+        let ended = crew.finished().await;
+        drop(owned);
+        if let Some(failure) = failure.or(ended.err()) {
+            return Err(anyhow!("{}", crate::up::chain(failure.as_ref())));
+        }
+        if !clean {
+            bail!(
+                "some containers or volumes were still in use after {DRAIN:?}; the next start takes them over"
+            );
+        }
+        process.end(Ok(())).await
+    }
+}
+
+impl Kubelet {
+    fn node_name(&self) -> Result<String> {
+        let name = match self.hostname_override.trim() {
+            "" => real::hostname().context("find this machine's name; set --hostname-override")?,
+            name => name.to_owned(),
+        };
+        let name = name.to_lowercase();
+        if let Some(wrong) = bowline_api::name::subdomain_errors(&name).first() {
+            bail!("`{name}` cannot name a node: {wrong}. Set another with --hostname-override");
+        }
+        Ok(name)
+    }
+
+    /// Directories with keys: containers see the machine's files, and must not see these.
+    async fn hidden(&self, host: &Host) -> Vec<PathBuf> {
+        let files = [&self.kubeconfig, &self.tls_private_key_file, &self.config];
+        let mut hidden = Vec::new();
+        for file in files.into_iter().flatten() {
+            let Ok(file) = host.disk.canonical(file).await else { continue };
+            hidden.extend(file.parent().map(PathBuf::from).filter(|dir| dir.parent().is_some()));
+        }
+        hidden
+    }
+}
+
+fn labels(given: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let pairs = given.iter().flat_map(|list| list.split(',')).filter(|pair| !pair.is_empty());
+    let pair = |pair: &str| {
+        let wrong = || format!("--node-labels: `{pair}` is not key=value");
+        pair.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(wrong)
+    };
+    pairs.map(pair).collect()
+}
+
+/// `key=value:effect`, or `key:effect`.
+fn taints(given: &[String]) -> Result<Vec<Taint>, String> {
+    let taint = |text: &String| {
+        let wrong = || format!("--register-with-taints: `{text}` is not key=value:effect");
+        let (rest, effect) = text.rsplit_once(':').ok_or_else(wrong)?;
+        if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            return Err(wrong());
+        }
+        let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value)));
+        let value = value.map(str::to_owned);
+        Ok(Taint { key: key.to_owned(), value, effect: effect.to_owned(), time_added: None })
+    };
+    given.iter().filter(|text| !text.is_empty()).map(taint).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_taints_are_read_or_refused() {
+        let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let found = labels(&words(&["a=1,b=", "example.com/c=x"])).expect("labels");
+        assert_eq!(
+            found.into_iter().map(|(key, value)| key + &value).collect::<Vec<_>>(),
+            ["a1", "b", "example.com/cx"]
+        );
+        assert!(labels(&words(&["a"])).is_err());
+        let found = taints(&words(&["k=v:NoSchedule", "only:NoExecute"])).expect("taints");
+        assert_eq!((found[0].value.as_deref(), found[1].value.as_deref()), (Some("v"), None));
+        assert!(taints(&words(&["k=v"])).is_err() && taints(&words(&["k:Later"])).is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! Goal: a kubelet runs as a process of its own, with a node's own certificate and no more rights than that gives.
+//! Method: API server, controller manager, scheduler, driver, provisioner, attacher, registrar and kubelet as processes; a
+//! claim and a pod there and back. The kubelet ends and comes back meanwhile, and the container does not notice.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bowline_api::{CSIDriver, CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass};
+use bowline_api::{Lease, Meta, VolumeAttachment, build, node};
+use bowline_apiserver::certs::Authority;
+use bowline_apiserver::kubeconfig::kubeconfig;
+use bowline_machinery::client::{self, Line, Source};
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde_json::json;
+use support::machine;
+use support::objects::{create, delete, until, until_gone, until_phase};
+use support::program::Program;
+
+const DRIVER: &str = "local.csi.bowline.dev";
+const NODE: &str = "worker-1";
+const BINARY: &str = env!("CARGO_BIN_EXE_bowline");
+
+/// Programs of a cluster in one scratch directory.
+struct Setup {
+    dir: tempfile::TempDir,
+    server: String,
+    authority: Authority,
+    _apiserver: Program,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("a directory");
+        let [port] = support::ports::free_ports();
+        let (data, port_flag) = (dir.path().join("data"), format!("--secure-port={port}"));
+        let words = ["kube-apiserver", "--data-dir", data.to_str().expect("text"), &port_flag];
+        let apiserver = Program::start(dir.path(), "kube-apiserver", BINARY, &words);
+        support::until_exists(&data.join("kubeconfig")).await;
+        let authority = Authority::open(&data, jiff::Timestamp::now()).expect("its authority");
+        std::fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("written");
+        let server = format!("https://127.0.0.1:{port}");
+        Self { dir, server, authority, _apiserver: apiserver }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.path("kubelet")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.root().join("plugins/local/csi.sock")
+    }
+
+    async fn client(&self) -> Client {
+        let disk =
+            bowline_host::real::host(bowline_host::real::RealConfig::new("/nonexistent")).expect("host").disk;
+        let source = Source::File(self.path("data/kubeconfig"));
+        client::connect(&source, Line::default(), disk).await.expect("a client")
+    }
+
+    /// A kubeconfig with a certificate of this user in this group.
+    fn credentials(&self, name: &str, user: &str, group: &str) -> PathBuf {
+        let issued = self.authority.issue_client(user, group, jiff::Timestamp::now()).expect("a certificate");
+        let dir = self.path(name);
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("kubeconfig");
+        std::fs::write(&path, kubeconfig(&self.server, &self.authority, &issued)).expect("written");
+        path
+    }
+
+    fn start(&self, name: &str, words: &[&str]) -> Program {
+        Program::start(self.dir.path(), name, BINARY, &[&[name], words].concat())
+    }
+
+    /// As the administrator.
+    fn start_as_admin(&self, name: &str, words: &[&str]) -> Program {
+        let kubeconfig = format!("--kubeconfig={}", self.path("data/kubeconfig").display());
+        self.start(name, &[&[kubeconfig.as_str()], words].concat())
+    }
+
+    fn start_driver(&self) -> Program {
+        let (socket, pool) = (self.socket(), self.path("pool"));
+        std::fs::create_dir_all(socket.parent().expect("a directory")).expect("created");
+        let endpoint = ["local", "--endpoint", socket.to_str().expect("text")];
+        let node = ["--pool", pool.to_str().expect("text"), "--node-id", NODE];
+        self.start("driver", &[endpoint.as_slice(), &node].concat())
+    }
+
+    fn start_registrar(&self) -> Program {
+        let socket = self.socket();
+        let words = [
+            format!("--csi-address={}", socket.display()),
+            format!("--kubelet-registration-path={}", socket.display()),
+            format!("--plugin-registration-path={}", self.root().join("plugins_registry").display()),
+            "--timeout=30s".to_owned(),
+        ];
+        self.start("csi-node-driver-registrar", &words.each_ref().map(String::as_str))
+    }
+
+    fn start_kubelet(&self, health: u16) -> Program {
+        let kubeconfig = self.credentials("node", &format!("system:node:{NODE}"), "system:nodes");
+        let config = self.path("kubelet.yaml");
+        let text = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzPort: {health}\nport: 1\n\
+             authentication: {{x509: {{clientCAFile: {}}}}}\n",
+            self.path("ca.crt").display()
+        );
+        std::fs::write(&config, text).expect("written");
+        let [port] = support::ports::free_ports();
+        let words = [
+            format!("--config={}", config.display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--root-dir={}", self.root().display()),
+            format!("--hostname-override={NODE}"),
+            format!("--port={port}"),
+            "--node-ip=127.0.0.7".to_owned(),
+            "--node-labels=example.com/rack=r1".to_owned(),
+            "--register-with-taints=example.com/new=yes:PreferNoSchedule".to_owned(),
+            "-v=2".to_owned(),
+        ];
+        self.start("kubelet", &words.each_ref().map(String::as_str))
+    }
+
+    fn images(&self) -> usize {
+        let real = |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        std::fs::read_dir(self.path("pool/volumes")).map_or(0, |all| all.flatten().filter(real).count())
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        machine::clean_below(self.dir.path());
+    }
+}
+
+/// The answer to a GET without TLS.
+fn get(port: u16, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it serves");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// What the API server refused.
+fn refusals(log: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(log).expect("a log");
+    let refused = |line: &&str| line.contains("forbidden") || line.contains("is not allowed to");
+    text.lines().filter(refused).map(str::to_owned).collect()
+}
+
+async fn ready(client: &Client) -> Node {
+    let nodes: Api<Node> = Api::all(client.clone());
+    until(&nodes, NODE, "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
+    let csi_nodes: Api<CSINode> = Api::all(client.clone());
+    let knows =
+        |found: Option<&CSINode>| found.is_some_and(|n| n.spec.drivers.iter().any(|d| d.name == DRIVER));
+    until(&csi_nodes, NODE, "the driver", knows).await.expect("registered");
+    nodes.get(NODE).await.expect("there")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
+    let setup = Setup::new().await;
+    let client = setup.client().await;
+    let root_ca = format!("--root-ca-file={}", setup.path("ca.crt").display());
+    let elect = "--leader-elect=false";
+    let mut programs = vec![
+        setup.start_as_admin("kube-controller-manager", &["--secure-port=0", elect, &root_ca]),
+        setup.start_as_admin("kube-scheduler", &["--secure-port=0", elect]),
+        setup.start_driver(),
+    ];
+    let address = format!("--csi-address={}", setup.socket().display());
+    programs.push(setup.start_as_admin("csi-provisioner", &[&address]));
+    programs.push(setup.start_as_admin("csi-attacher", &[&address]));
+    programs.push(setup.start_registrar());
+    let [health] = support::ports::free_ports();
+    let mut kubelet = setup.start_kubelet(health);
+
+    let drivers: Api<CSIDriver> = Api::all(client.clone());
+    let driver =
+        json!({"metadata": {"name": DRIVER}, "spec": {"attachRequired": true, "podInfoOnMount": true}});
+    create(&drivers, &serde_json::from_value(driver).expect("a driver")).await.expect("created");
+    let found = ready(&client).await;
+    let addresses = found.status.as_ref().and_then(|status| status.addresses.clone()).unwrap_or_default();
+    assert!(addresses.iter().any(|a| a.type_ == "InternalIP" && a.address == "127.0.0.7"), "{addresses:?}");
+    assert_eq!(found.label("example.com/rack"), Some("r1"));
+    assert!(node::taints(&found).iter().any(|taint| taint.key == "example.com/new"), "{found:?}");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    assert!(leases.get(NODE).await.is_ok());
+    let answer = get(health, "/healthz");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+
+    let classes: Api<StorageClass> = Api::all(client.clone());
+    create(&classes, &build::class("now", DRIVER).build()).await.expect("a class");
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    create(&claims, &build::claim("data").class("now").size("64Mi").build()).await.expect("a claim");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let account: Api<bowline_api::ServiceAccount> = Api::default_namespaced(client.clone());
+    until(&account, "default", "there", |found| found.is_some()).await.expect("an account");
+    let pod =
+        build::pod("p").shell("echo kept > /data/file; sleep 600").mount("data", "/data").grace_seconds(1);
+    create(&pods, &pod.build()).await.expect("a pod");
+    until_phase(&client, "p", "Running").await.expect("running");
+
+    // As upstream's: containers outlive the kubelet, and the next one takes them over.
+    assert!(kubelet.end().success());
+    let records = setup.root().join("bowline-state");
+    assert!(!machine::processes_below(&records).is_empty(), "the container runs on");
+    let log = refusals(&kubelet.log);
+    kubelet = setup.start_kubelet(health);
+    ready(&client).await;
+    let running = pods.get("p").await.expect("there");
+    let status = running.status.and_then(|status| status.container_statuses).unwrap_or_default();
+    assert_eq!((status[0].restart_count, status[0].ready), (0, true));
+
+    delete(&pods, "p").await.expect("deleted");
+    until_gone(&pods, "p").await.expect("gone");
+    delete(&claims, "data").await.expect("deleted");
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    for volume in volumes.list(&ListParams::default()).await.expect("a list") {
+        until_gone(&volumes, volume.name()).await.expect("deleted");
+    }
+    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    assert!(attachments.list(&ListParams::default()).await.expect("a list").items.is_empty());
+    assert_eq!(setup.images(), 0, "PROV-2");
+    assert_eq!(machine::mounts_below(setup.dir.path()), Vec::<String>::new());
+    assert_eq!([log, refusals(&kubelet.log)].concat(), Vec::<String>::new(), "within its rights");
+    assert!(kubelet.end().success());
+    for program in &mut programs {
+        assert!(program.end().success(), "{}", program.name);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let run = |words: &[&str]| {
+        let output = Command::new(BINARY).arg("kubelet").args(words).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (words, text) in [
+        (&["--v=1"][..], "--kubeconfig is required"),
+        (&["--kubeconfig=/x", "--node-ip=1.2"], "--node-ip"),
+        (&["--kubeconfig=/x", "--config=/nonexistent/y"], "/nonexistent/y"),
+    ] {
+        let (code, said) = run(words);
+        assert!(code == Some(1) && said.lines().count() == 1 && said.contains(text), "{code:?} {said}");
+    }
+    let (code, said) = run(&["--pod-manifest-path=/etc/kubernetes/manifests"]);
+    assert!(code == Some(1) && said.contains("static pods are not supported"), "{code:?} {said}");
+    let (_, said) = run(&["--hostname-overide=x"]);
+    assert!(said.contains("hostname-override"), "{said}");
+}
