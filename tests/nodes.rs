@@ -242,6 +242,134 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
     }
 }
 
+/// `bowline up --nodes 3` in a scratch directory.
+struct Up {
+    dir: tempfile::TempDir,
+    up: Program,
+}
+
+impl Up {
+    async fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("a directory");
+        let [port] = support::ports::free_ports();
+        let flags = [
+            format!("--listen=127.0.0.1:{port}"),
+            format!("--data-dir={}", dir.path().join("data").display()),
+            format!("--kubelet-dir={}", dir.path().join("kubelet").display()),
+        ];
+        let flags = flags.each_ref().map(String::as_str);
+        let words = [&["up", "--nodes=3", "--node-name=n"], flags.as_slice()].concat();
+        let up = Program::start(dir.path(), "up", BINARY, &words);
+        support::until_exists(&dir.path().join("data/kubeconfig")).await;
+        Self { dir, up }
+    }
+
+    fn node(&self, verb: &str, name: &str) {
+        let data = self.dir.path().join("data");
+        let asked = Command::new(BINARY)
+            .args(["node", verb, name, "--data-dir"])
+            .arg(data)
+            .output()
+            .expect("it runs");
+        assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    }
+
+    /// Mounts of one further node.
+    fn mounts(&self, name: &str) -> Vec<String> {
+        machine::mounts_below(&self.dir.path().join("data/nodes").join(name))
+    }
+
+    /// The node's own log, where a failed test shows it.
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join("data/nodes").join(name).join("kubelet.log"))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Up {
+    #[allow(clippy::print_stderr, reason = "a failed test shows the logs of the processes under test")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            ["n-2", "n-3"].into_iter().for_each(|name| eprintln!("--- {name} ---\n{}", self.log(name)));
+        }
+        self.up.kill();
+        // Children notice that their parent has died.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        machine::clean_below(self.dir.path());
+    }
+}
+
+/// A pod on one node, with a volume.
+fn on_node(name: &str, claim: &str, node: &str, script: &str) -> Pod {
+    let mut pod = build::pod(name).shell(script).mount(claim, "/data").grace_seconds(1).build();
+    let selector = [("kubernetes.io/hostname".to_owned(), node.to_owned())];
+    if let Some(spec) = &mut pod.spec {
+        spec.node_selector = Some(selector.into());
+    }
+    pod
+}
+
+/// A volume for one node at a time goes from the second node to the third, with what is on it.
+async fn moves_with_its_volume(claims: &Api<PersistentVolumeClaim>, pods: &Api<Pod>, client: &Client) {
+    create(claims, &build::claim("disk").class("local").size("64Mi").build()).await.expect("a claim");
+    for (node, script) in
+        [("n-2", "echo here > /data/file; sleep 600"), ("n-3", "grep here /data/file && sleep 600")]
+    {
+        create(pods, &on_node("q", "disk", node, script)).await.expect("a pod");
+        until_phase(client, "q", "Running").await.unwrap_or_else(|why| panic!("{node}: {why}"));
+        delete(pods, "q").await.expect("deleted");
+        until_gone(pods, "q").await.expect("gone");
+    }
+    delete(claims, "disk").await.expect("deleted");
+    until_gone(claims, "disk").await.expect("gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_moves_away_from_a_node_that_is_cut_off() {
+    let mut up = Up::start().await;
+    let disk =
+        bowline_host::real::host(bowline_host::real::RealConfig::new("/nonexistent")).expect("host").disk;
+    let source = Source::File(up.dir.path().join("data/kubeconfig"));
+    let client = client::connect(&source, Line::default(), disk).await.expect("a client");
+    let nodes: Api<Node> = Api::all(client.clone());
+    for name in ["n", "n-2", "n-3"] {
+        until(&nodes, name, "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
+    }
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    let claim = build::claim("data").class("share").access_mode("ReadWriteMany").size("1Mi").build();
+    let account: Api<bowline_api::ServiceAccount> = Api::default_namespaced(client.clone());
+    until(&account, "default", "there", |found| found.is_some()).await.expect("an account");
+    create(&claims, &claim).await.expect("a claim");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    moves_with_its_volume(&claims, &pods, &client).await;
+    create(&pods, &on_node("p", "data", "n-2", "echo kept > /data/file; sleep 600")).await.expect("a pod");
+    until_phase(&client, "p", "Running").await.expect("running on the second node");
+    assert!(!up.mounts("n-2").is_empty());
+
+    up.node("cut", "n-2");
+    // What an administrator does who knows that the node is gone.
+    let by_force = kube::api::DeleteParams::default().grace_period(0);
+    pods.delete("p", &by_force).await.expect("deleted");
+    until_gone(&pods, "p").await.expect("gone");
+    create(&pods, &on_node("p", "data", "n-3", "grep kept /data/file && sleep 600")).await.expect("a pod");
+    until_phase(&client, "p", "Running").await.expect("running on the third node");
+    assert!(!up.mounts("n-2").is_empty(), "the node that is cut off knows nothing of it");
+
+    up.node("join", "n-2");
+    until(&nodes, "n-2", "back", |found| found.is_some_and(node::ready)).await.expect("ready again");
+    let left = async {
+        while !up.mounts("n-2").is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(support::PATIENCE, left).await.expect("it takes down what was deleted meanwhile");
+
+    // Ctrl-C with a pod that runs: nothing stays mounted on any node.
+    assert!(up.up.end().success());
+    assert_eq!(machine::mounts_below(up.dir.path()), Vec::<String>::new());
+    assert_eq!(machine::processes_below(up.dir.path()), Vec::new());
+}
+
 #[test]
 fn what_is_wrong_is_one_line() {
     let run = |words: &[&str]| {

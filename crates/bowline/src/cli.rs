@@ -8,6 +8,7 @@ use crate::drivers::Driver;
 use crate::programs::{PROGRAMS, help};
 use crate::store::StoreCommand;
 use crate::up::Up;
+use crate::up::nodes::control::NodeCommand;
 
 const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one process";
 
@@ -42,4 +43,6 @@ pub enum Command {
     Driver(Driver),
     #[command(subcommand)]
     Store(StoreCommand),
+    #[command(subcommand)]
+    Node(NodeCommand),
 }

@@ -29,6 +29,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::KubeApiserver(server) => server.run().await,
             Command::Driver(driver) => driver.run().await,
             Command::Store(store) => store.run().await,
+            Command::Node(node) => node.run().await,
         }
     })
 }

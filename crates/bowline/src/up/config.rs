@@ -18,6 +18,8 @@ pub struct Config {
     pub shim: Option<PathBuf>,
     /// Where objects are kept and for how long.
     pub keeping: StoreArgs,
+    /// Nodes, the one of this process included.
+    pub nodes: u8,
     /// Whether containers may have what reaches beyond them.
     pub allow_privileged: bool,
 }
@@ -49,6 +51,7 @@ impl Config {
             node_name,
             shim: None,
             keeping: StoreArgs::default(),
+            nodes: 1,
             allow_privileged: false,
         })
     }
@@ -62,6 +65,7 @@ impl Config {
             node_name: "this-machine".into(),
             shim: None,
             keeping: StoreArgs::default(),
+            nodes: 1,
             allow_privileged: false,
         }
     }

@@ -1,11 +1,11 @@
 //! The CSI drivers, each on its socket below the kubelet's directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use bowline_drivers::local::{self, LocalConfig};
-use bowline_drivers::share::{self, ShareConfig};
+use bowline_drivers::local::{self, LocalConfig, NamedNode};
+use bowline_drivers::share::{self, Further, ShareConfig};
 use bowline_host::Host;
 use bowline_machinery::RunError;
 use bowline_roles::crew::Crew;
@@ -13,6 +13,7 @@ use bowline_roles::embedded::Driver;
 use tokio_util::sync::CancellationToken;
 
 use super::Config;
+use super::nodes::FurtherNode;
 use super::running::chain;
 
 /// Whoever reaches a driver's socket owns the machine's volumes.
@@ -33,6 +34,17 @@ impl Drivers {
         local_config.installation = Some(installation.to_owned());
         let mut share_config = ShareConfig::new(pool, node)?;
         share_config.installation = Some(installation.to_owned());
+        for node in FurtherNode::of(config) {
+            let [local, share] = [local::NAME, share::NAME].map(|driver| node.socket(driver));
+            make_folder(host, &local).await?;
+            make_folder(host, &share).await?;
+            let named = NamedNode { endpoint: Some(local), ..NamedNode::new(node.name.clone())? };
+            local_config.others.push(named);
+            share_config.further.push(Further { node_id: node.name, endpoint: share });
+        }
+        // All are this machine: a volume can move between them.
+        let here = local_config.node.topology.clone();
+        local_config.share_topology(&here);
         let mut drivers =
             Self { settings: Vec::new(), crew: Crew::default(), stop: CancellationToken::new() };
 
@@ -49,13 +61,7 @@ impl Drivers {
     /// Prepares the place of a driver's socket.
     async fn add(&mut self, config: &Config, host: &Host, name: &str, attaches: bool) -> Result<PathBuf> {
         let socket = config.driver_socket(name);
-        if let Some(folder) = socket.parent() {
-            let made = async {
-                host.disk.create_dir_all(folder, SOCKET_DIR_MODE).await?;
-                host.disk.restrict(folder, SOCKET_DIR_MODE).await
-            };
-            made.await.with_context(|| format!("create `{}`", folder.display()))?;
-        }
+        make_folder(host, &socket).await?;
         self.settings.push(Driver { name: name.to_owned(), socket: socket.clone(), attaches });
         Ok(socket)
     }
@@ -85,4 +91,13 @@ impl Drivers {
         self.stop.cancel();
         let _ = self.crew.finished().await;
     }
+}
+
+async fn make_folder(host: &Host, socket: &Path) -> Result<()> {
+    let Some(folder) = socket.parent() else { return Ok(()) };
+    let made = async {
+        host.disk.create_dir_all(folder, SOCKET_DIR_MODE).await?;
+        host.disk.restrict(folder, SOCKET_DIR_MODE).await
+    };
+    made.await.map(drop).with_context(|| format!("create `{}`", folder.display()))
 }

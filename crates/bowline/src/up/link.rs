@@ -1,10 +1,13 @@
 //! By what the API server and the kubelet of this process know each other.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result};
-use bowline_apiserver::certs::Authority;
+use bowline_apiserver::certs::{Authority, Credentials};
 use bowline_apiserver::proxy::{NodeProxy, kubelet_client, kubelet_server};
 use bowline_host::Host;
 use bowline_roles::kubelet::Serving;
+use jiff::Timestamp;
 
 /// Any free port of this machine; the node's status says which it became.
 const ADDRESS: &str = "127.0.0.1:0";
@@ -15,7 +18,11 @@ const CLIENT: &str = "kube-apiserver-kubelet-client";
 pub struct Link {
     pub kubelet: Serving,
     pub proxy: NodeProxy,
+    pub issuer: Issuer,
 }
+
+/// Makes what kubelets of other processes need.
+pub struct Issuer(Authority);
 
 impl Link {
     /// The authority behind both ends is made anew at each start and kept nowhere, so nobody else can ever show a
@@ -29,6 +36,19 @@ impl Link {
         Ok(Self {
             kubelet: Serving { address: ADDRESS.into(), tls: serving },
             proxy: NodeProxy::new(host.net.clone(), client, &["InternalIP"]),
+            issuer: Issuer(authority),
         })
+    }
+}
+
+impl Issuer {
+    /// What a kubelet of another process knows the API server by, PEM.
+    pub fn authority(&self) -> &str {
+        self.0.certificate()
+    }
+
+    /// What the API server knows that kubelet by.
+    pub fn server(&self, address: IpAddr, now: Timestamp) -> Result<Credentials> {
+        Ok(self.0.issue_server(&[address], now)?)
     }
 }

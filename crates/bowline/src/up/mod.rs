@@ -3,7 +3,9 @@
 mod bootstrap;
 mod config;
 mod drivers;
+mod identity;
 mod link;
+pub mod nodes;
 mod older;
 mod orphans;
 mod preflight;
@@ -43,6 +45,10 @@ pub struct Up {
     /// Name of this node; the host name by default
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
+    /// Nodes of this cluster; further ones are NAME-2, NAME-3 and so on, each a kubelet of its own on this machine. `bowline
+    /// node cut NAME` cuts one off from the API server
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    nodes: u8,
     /// Let pods have privileged containers and capabilities that reach beyond a container; a pod that uses them owns
     /// this machine
     #[arg(long)]
@@ -58,6 +64,7 @@ impl Up {
         let started = Instant::now();
         let mut config = Config::new(self.data_dir, self.listen, self.kubelet_dir, self.node_name)?;
         config.keeping = self.store;
+        config.nodes = self.nodes;
         config.allow_privileged = self.allow_privileged;
         // Before anything runs that a signal would have to stop.
         let interrupted = CancellationToken::new();
@@ -98,6 +105,9 @@ fn greet(terminal: &Terminal, running: &Running, started: Instant) {
         config.node_name,
         config.kubelet_dir.display()
     ));
+    for name in running.further_nodes() {
+        terminal.line(format!("               {name} (cut it off with `bowline node cut {name}`)"));
+    }
     terminal.line(format!(
         "  classes      {CLASS} (default, WaitForFirstConsumer), {CLASS_IMMEDIATE}, {CLASS_SHARE} (ReadWriteMany)"
     ));

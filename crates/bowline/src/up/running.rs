@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
 use super::link::Link;
-use super::{Config, bootstrap, older, orphans, preflight};
+use super::nodes::Nodes;
+use super::{Config, bootstrap, identity, older, orphans, preflight};
 use crate::apiserver::{self, Serving};
 use crate::installation::Installation;
 
@@ -30,6 +31,7 @@ pub struct Running {
     pub ports: Ports,
     pub address: SocketAddr,
     roles: Embedded,
+    nodes: Nodes,
     drivers: Drivers,
     server: JoinHandle<()>,
     server_stop: CancellationToken,
@@ -66,6 +68,7 @@ impl Running {
         let kubelet_dir = older::take_kubelet_dir(&config, &host, &client, &mut installation).await?;
         config.kubelet_dir = canonical(&host, &config.kubelet_dir).await?;
 
+        let node = identity::node(&server, &config.node_name);
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
         server.set_allow_privileged(config.allow_privileged);
@@ -96,12 +99,15 @@ impl Running {
             root_ca: Some(serving.authority.clone()),
             kubelet: Some(link.kubelet),
         };
-        let roles = Embedded::start(&ports, settings).await?;
+        let node = ports.as_user(node);
+        let roles = Embedded::start_as(&ports, &node, settings).await?;
+        let nodes = Nodes::start(&config, &ports, serving.address, &link.issuer).await?;
         Ok(Self {
             config,
             ports,
             address: serving.address,
             roles,
+            nodes,
             drivers,
             server: serving.ended,
             server_stop,
@@ -126,10 +132,15 @@ impl Running {
         tokio::select! {
             biased;
             failure = self.failed() => return Err(failure),
-            () = self.roles.ready() => {}
+            () = async { tokio::join!(self.roles.ready(), self.nodes.ready(&self.ports)); } => {}
         }
         self.settle();
         Ok(())
+    }
+
+    /// Names of the nodes in other processes.
+    pub fn further_nodes(&self) -> Vec<&str> {
+        self.nodes.names()
     }
 
     /// Resolves when a role or a driver has ended by itself.
@@ -143,7 +154,7 @@ impl Running {
 
     /// Ends containers, unmounts their volumes, then stops all parts; objects stay as they are.
     pub async fn stop(self) -> Result<()> {
-        let drained = self.roles.drain(DRAIN).await;
+        let (drained, ()) = tokio::join!(self.roles.drain(DRAIN), self.nodes.stop());
         self.ports.stop.cancel();
         let roles = self.roles.finished().await;
         self.drivers.stop().await;

@@ -35,6 +35,15 @@ pub struct ShareConfig {
     pub node_id: String,
     /// The installation of Bowline that the pool must belong to; none takes any.
     pub installation: Option<String>,
+    /// Other nodes of this machine that the driver answers as.
+    pub further: Vec<Further>,
+}
+
+/// A node besides the driver's own: the same pool under another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Further {
+    pub node_id: String,
+    pub endpoint: PathBuf,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +60,7 @@ impl ShareConfig {
             return Err(ConfigError::NodeId(node_id.len()));
         }
         match pool.is_absolute() {
-            true => Ok(Self { pool, node_id, installation: None }),
+            true => Ok(Self { pool, node_id, installation: None, further: Vec::new() }),
             false => Err(ConfigError::Pool(pool)),
         }
     }

@@ -41,7 +41,7 @@ mod tests;
 mod unused;
 mod validate;
 
-pub use config::{ConfigError, ShareConfig, ShareFlags};
+pub use config::{ConfigError, Further, ShareConfig, ShareFlags};
 pub use serve::run;
 pub(crate) use unused::unused;
 

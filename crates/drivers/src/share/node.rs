@@ -12,7 +12,8 @@ use super::{parse, stats, target};
 use crate::error::VolumeError;
 use crate::fields::{self, Undo};
 
-pub struct NodeService(pub Arc<Driver>);
+/// The driver, and the node that it answers as.
+pub struct NodeService(pub Arc<Driver>, pub String);
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -73,7 +74,7 @@ impl Node for NodeService {
     }
 
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
-        let node_id = self.0.config.node_id.clone();
+        let node_id = self.1.clone();
         Ok(Response::new(csi::NodeGetInfoResponse { node_id, ..Default::default() }))
     }
 
