@@ -245,23 +245,53 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
 /// `bowline up --nodes 3` in a scratch directory.
 struct Up {
     dir: tempfile::TempDir,
+    port: u16,
     up: Program,
+}
+
+fn launch(dir: &Path, port: u16) -> Program {
+    let flags = [
+        format!("--listen=127.0.0.1:{port}"),
+        format!("--data-dir={}", dir.join("data").display()),
+        format!("--kubelet-dir={}", dir.join("kubelet").display()),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let words = [&["up", "--nodes=3", "--node-name=n"], flags.as_slice()].concat();
+    Program::start(dir, "up", BINARY, &words)
 }
 
 impl Up {
     async fn start() -> Self {
         let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("a directory");
         let [port] = support::ports::free_ports();
-        let flags = [
-            format!("--listen=127.0.0.1:{port}"),
-            format!("--data-dir={}", dir.path().join("data").display()),
-            format!("--kubelet-dir={}", dir.path().join("kubelet").display()),
-        ];
-        let flags = flags.each_ref().map(String::as_str);
-        let words = [&["up", "--nodes=3", "--node-name=n"], flags.as_slice()].concat();
-        let up = Program::start(dir.path(), "up", BINARY, &words);
+        let up = launch(dir.path(), port);
         support::until_exists(&dir.path().join("data/kubeconfig")).await;
-        Self { dir, up }
+        Self { dir, port, up }
+    }
+
+    /// Killed, and started again on the same data.
+    fn restart(&mut self) {
+        self.up.kill();
+        self.up = launch(self.dir.path(), self.port);
+    }
+
+    async fn client(&self) -> Client {
+        let host = bowline_host::real::host(bowline_host::real::RealConfig::new("/nonexistent"));
+        let source = Source::File(self.dir.path().join("data/kubeconfig"));
+        client::connect(&source, Line::default(), host.expect("host").disk).await.expect("a client")
+    }
+
+    /// Process ids of a node's kubelet.
+    fn kubelets(&self, name: &str) -> Vec<i32> {
+        let (dir, name) = (self.dir.path().display().to_string(), format!("--hostname-override={name}"));
+        let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_it = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.contains(&dir) && line.split('\0').any(|word| word == name)
+        };
+        pids.filter(is_it).collect()
     }
 
     fn node(&self, verb: &str, name: &str) {
@@ -327,10 +357,7 @@ async fn moves_with_its_volume(claims: &Api<PersistentVolumeClaim>, pods: &Api<P
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_moves_away_from_a_node_that_is_cut_off() {
     let mut up = Up::start().await;
-    let disk =
-        bowline_host::real::host(bowline_host::real::RealConfig::new("/nonexistent")).expect("host").disk;
-    let source = Source::File(up.dir.path().join("data/kubeconfig"));
-    let client = client::connect(&source, Line::default(), disk).await.expect("a client");
+    let client = up.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
     for name in ["n", "n-2", "n-3"] {
         until(&nodes, name, "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
@@ -367,7 +394,65 @@ async fn a_pod_moves_away_from_a_node_that_is_cut_off() {
     // Ctrl-C with a pod that runs: nothing stays mounted on any node.
     assert!(up.up.end().success());
     assert_eq!(machine::mounts_below(up.dir.path()), Vec::<String>::new());
-    assert_eq!(machine::processes_below(up.dir.path()), Vec::new());
+    assert!(["n-2", "n-3"].iter().all(|name| up.kubelets(name).is_empty()), "no kubelet is left");
+    assert_eq!(machine::processes_below(up.dir.path()), Vec::new(), "nor a container");
+}
+
+/// Waits for what nobody tells of.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let holds = async {
+        while !holds() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(support::PATIENCE, holds).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_that_dies_comes_back_and_all_end_with_their_parent() {
+    let mut up = Up::start().await;
+    let client = up.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    until(&nodes, "n-2", "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
+    let account: Api<bowline_api::ServiceAccount> = Api::default_namespaced(client.clone());
+    until(&account, "default", "there", |found| found.is_some()).await.expect("an account");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    create(&claims, &build::claim("disk").class("local").size("64Mi").build()).await.expect("a claim");
+    create(&pods, &on_node("p", "disk", "n-2", "sleep 600")).await.expect("a pod");
+    until_phase(&client, "p", "Running").await.expect("running");
+
+    let before = up.kubelets("n-2");
+    assert_eq!(before.len(), 1);
+    let killed = Command::new("kill").args(["-KILL", &before[0].to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    eventually("another process", || up.kubelets("n-2").iter().any(|pid| !before.contains(pid))).await;
+    create(&pods, &on_node("q", "disk", "n-2", "sleep 600")).await.expect("a pod");
+    until_phase(&client, "q", "Running").await.expect("it works on");
+
+    // The parent dies without a word: the kubelets end, the containers do not.
+    let old = up.kubelets("n-2");
+    up.restart();
+    eventually("the next one", || up.kubelets("n-2").iter().any(|pid| !old.contains(pid))).await;
+    let client = up.client().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let served = async {
+        while pods.get("p").await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(support::PATIENCE, served).await.expect("the API server is back");
+    for name in ["p", "q"] {
+        until_phase(&client, name, "Running").await.expect("still running");
+        let status = pods.get(name).await.expect("there").status.and_then(|status| status.container_statuses);
+        assert_eq!(status.unwrap_or_default()[0].restart_count, 0, "{name}");
+        delete(&pods, name).await.expect("deleted");
+        until_gone(&pods, name).await.expect("gone");
+    }
+    assert!(up.up.end().success());
+    assert_eq!(machine::mounts_below(up.dir.path()), Vec::<String>::new());
+    assert!(["n-2", "n-3"].iter().all(|name| up.kubelets(name).is_empty()), "no kubelet is left");
+    assert_eq!(machine::processes_below(up.dir.path()), Vec::new(), "nor a container");
 }
 
 #[test]

@@ -222,7 +222,7 @@ nodeStatusReportFrequency: 5m";
         std::fs::write(file.path(), format!("apiVersion: {API_VERSION}\nkind: {KIND}\nport: 7\n"))
             .expect("written");
         let given = format!("--config={}", file.path().display());
-        assert_eq!(expand(&[given.clone()]), Ok(vec!["--port=7".into(), given]));
+        assert_eq!(expand(std::slice::from_ref(&given)), Ok(vec!["--port=7".into(), given]));
         assert!(expand(&words("--config=/nonexistent/x")).is_err_and(|why| why.contains("/nonexistent/x")));
     }
 }
