@@ -3,8 +3,10 @@
 //! Every client has the same line in front of it (`line`): a deadline for each call, and `Retry-After` honoured. A client
 //! over the network has connections that watches share and that keep-alives guard (`transport`).
 
+pub mod account;
 pub mod line;
 pub mod source;
+pub mod subject;
 mod token;
 mod transport;
 
@@ -20,9 +22,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::Service;
 
+pub use account::Accounts;
 pub use kube::Client;
 pub use line::Line;
 pub use source::{Environment, Source};
+pub use subject::{Clients, Subject};
 
 /// A built-in Kubernetes type that roles read and write.
 pub trait Object:

@@ -1,9 +1,11 @@
 //! What every role is given.
 
+use std::sync::Arc;
+
 use bowline_host::Host;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Client;
+use crate::client::{Client, Clients, Subject};
 use crate::effect::{EffectError, Effects};
 use crate::events::{Recorder, Sink};
 use crate::informers::Informers;
@@ -37,6 +39,8 @@ pub struct Ports {
     /// The lease without which no effect may begin; `None` where there is no other replica.
     pub leadership: Option<Leadership>,
     events: Sink,
+    /// `None` where every role acts as the process itself.
+    clients: Option<Arc<dyn Clients>>,
 }
 
 impl Ports {
@@ -44,7 +48,7 @@ impl Ports {
         let informers = Informers::new(client.clone(), host.random.clone(), stop.clone());
         let events = Sink::start(client.clone(), host.clone(), stop.clone());
         let metrics = Metrics::new(host.clock.now());
-        Self { client, host, informers, journal, stop, metrics, leadership: None, events }
+        Self { client, host, informers, journal, stop, metrics, leadership: None, events, clients: None }
     }
 
     /// The same, with a stop of its own.
@@ -68,6 +72,20 @@ impl Ports {
     /// With effects only while the lease is held.
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership: Some(leadership), ..self }
+    }
+
+    /// Where roles have identities of their own.
+    pub fn with_clients(self, clients: Arc<dyn Clients>) -> Self {
+        Self { clients: Some(clients), ..self }
+    }
+
+    /// The same for a role that acts as `subject`: its effects and events are authorized as this subject's. Caches are
+    /// shared, and filled with the rights of the process, as upstream's are.
+    pub fn acting_as(&self, subject: &Subject) -> Result<Self, RunError> {
+        let Some(clients) = &self.clients else { return Ok(self.clone()) };
+        let client = clients.client(subject).map_err(|error| RunError::Refused(error.to_string()))?;
+        let events = Sink::start(client.clone(), self.host.clone(), self.stop.clone());
+        Ok(Self { client, events, ..self.clone() })
     }
 
     /// The effects of a component, under its upstream name.

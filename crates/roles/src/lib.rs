@@ -9,6 +9,7 @@ pub mod embedded;
 pub mod indexes;
 pub mod invariants;
 pub mod kubelet;
+pub mod rights;
 pub mod scheduler;
 pub mod sidecars;
 

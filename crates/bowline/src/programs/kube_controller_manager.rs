@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use bowline_machinery::client::{Accounts, Environment, Line, Source};
 use bowline_machinery::flags::{Gates, KubeArgs, LoggingArgs, Program, Syntax, files};
 use bowline_machinery::{Ports, RunError};
 use bowline_roles::controllers::{Controller, Settings, enabled};
@@ -29,6 +31,9 @@ pub struct KubeControllerManager {
     /// Certificate of the API server's authority, which every namespace gets
     #[arg(long, value_name = "PATH")]
     root_ca_file: Option<PathBuf>,
+    /// Let each controller act as its own service account of kube-system instead of as this program
+    #[arg(long)]
+    use_service_account_credentials: bool,
     #[command(flatten)]
     binder: persistentvolume::Flags,
     #[command(flatten)]
@@ -59,12 +64,27 @@ impl Run for KubeControllerManager {
         let controllers = enabled(&self.controllers).map_err(anyhow::Error::msg)?;
         let root_ca = self.root_ca_file.as_deref().map(read).transpose()?;
         let settings = Settings { binder: self.binder, attach_detach: self.attach_detach, root_ca };
-        kube::run(Self::PROGRAM.name, &self.shared, |ports| run(ports, controllers, settings)).await
+        let kubeconfig = self.shared.kubeconfig.as_deref();
+        let source = Source::choose(kubeconfig, &Environment::Ignored);
+        let accounts = self.use_service_account_credentials.then_some(source);
+        let roles =
+            async move |ports| run(with_accounts(ports, accounts).await?, controllers, settings).await;
+        kube::run(Self::PROGRAM.name, &self.shared, roles).await
     }
 }
 
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read --root-ca-file `{}`", path.display()))
+}
+
+/// Controllers have their own clients if `accounts` says where from.
+async fn with_accounts(ports: Ports, accounts: Option<Source>) -> Result<Ports, RunError> {
+    let Some(source) = accounts else { return Ok(ports) };
+    let program = KubeControllerManager::PROGRAM.name;
+    let line = Line::of(program, env!("CARGO_PKG_VERSION"), ports.host.random.clone());
+    let accounts = Accounts::open(&source, line, ports.client.clone()).await;
+    let accounts = accounts.map_err(|error| RunError::Refused(error.to_string()))?;
+    Ok(ports.with_clients(Arc::new(accounts)))
 }
 
 async fn run(ports: Ports, controllers: Vec<&Controller>, settings: Settings) -> Result<(), RunError> {

@@ -1,4 +1,4 @@
-//! A token in a file, read again as it rotates.
+//! Tokens that requests show: one in a file, read again as it rotates, or one of a service account.
 //!
 //! kube reads such files too, but by the wall clock: after a step back it would go on with a token that has expired.
 
@@ -11,8 +11,32 @@ use http::HeaderValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::account::AccountToken;
+
 /// As client-go. A kubelet renews tokens long before they expire.
 const REREAD: Duration = Duration::from_secs(60);
+
+pub(super) enum Bearer {
+    File(Token),
+    Account(AccountToken),
+}
+
+impl Bearer {
+    pub async fn header(&self) -> Result<HeaderValue, String> {
+        match self {
+            Self::File(token) => Ok(token.header().await),
+            Self::Account(token) => token.header().await,
+        }
+    }
+
+    /// The server refused it: the next request has it read or issued again.
+    pub async fn refused(&self) {
+        match self {
+            Self::File(token) => token.refused().await,
+            Self::Account(token) => token.refused().await,
+        }
+    }
+}
 
 pub(super) struct Token {
     disk: Arc<dyn Disk>,
@@ -56,12 +80,16 @@ async fn read(disk: &dyn Disk, path: &Path) -> Result<HeaderValue, String> {
     let wrong = |why: String| format!("read token `{}`: {why}", path.display());
     let content = disk.read(path).await.map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(content).map_err(|_| wrong("it is not text".into()))?;
-    let token = text.trim();
+    header(text.trim()).map_err(|why| wrong(why.to_owned()))
+}
+
+/// The value of the `Authorization` header with this token.
+pub(super) fn header(token: &str) -> Result<HeaderValue, &'static str> {
     if token.is_empty() {
-        return Err(wrong("it is empty".into()));
+        return Err("it is empty");
     }
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut header = header.map_err(|_| wrong("it has characters that no header may have".into()))?;
+    let mut header = header.map_err(|_| "it has characters that no header may have")?;
     header.set_sensitive(true);
     Ok(header)
 }

@@ -21,7 +21,7 @@ use kube::client::{Body, ConfigExt};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::line::{Line, is_stream};
-use super::token::Token;
+use super::token::{Bearer, Token};
 use super::{Client, ClientError, one_line};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -46,10 +46,15 @@ pub(super) async fn client(
         Some(path) => {
             let server = config.cluster_url.to_string();
             let refused = |why| ClientError::Prepare { server, why };
-            Some(Arc::new(Token::open(disk, path.into()).await.map_err(refused)?))
+            Some(Bearer::File(Token::open(disk, path.into()).await.map_err(refused)?))
         }
         None => None,
     };
+    client_with(&config, line, token)
+}
+
+/// A client whose requests show this token besides what the configuration says.
+pub(super) fn client_with(config: &Config, line: Line, token: Option<Bearer>) -> Result<Client, ClientError> {
     let prepare = |error: kube::Error| ClientError::Prepare {
         server: config.cluster_url.to_string(),
         why: one_line(&error),
@@ -58,12 +63,11 @@ pub(super) async fn client(
         let why = "proxy-url is not supported; remove it from the kubeconfig".to_owned();
         return Err(ClientError::Prepare { server: config.cluster_url.to_string(), why });
     }
-    let connections = Connections::new(connector(&config)?, token);
+    let connections = Connections::new(connector(config)?, token.map(Arc::new));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(prepare)?)
         .layer(config.extra_headers_layer().map_err(prepare)?)
-        .map_err(BoxError::from)
         .service(connections);
     Ok(Client::new(line.before(service), config.default_namespace.clone()))
 }
@@ -97,13 +101,13 @@ type Pool = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 #[derive(Clone)]
 struct Connections {
     connector: HttpsConnector<HttpConnector>,
-    token: Option<Arc<Token>>,
+    token: Option<Arc<Bearer>>,
     calls: Pool,
     streams: Arc<Mutex<Vec<(Pool, Arc<AtomicUsize>)>>>,
 }
 
 impl Connections {
-    fn new(connector: HttpsConnector<HttpConnector>, token: Option<Arc<Token>>) -> Self {
+    fn new(connector: HttpsConnector<HttpConnector>, token: Option<Arc<Bearer>>) -> Self {
         let calls = pool(connector.clone());
         Self { connector, token, calls, streams: Arc::default() }
     }
@@ -144,10 +148,10 @@ impl Drop for Place {
 
 impl Service<Request<Body>> for Connections {
     type Response = Response<Placed<hyper::body::Incoming>>;
-    type Error = legacy::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, legacy::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), legacy::Error>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -162,7 +166,7 @@ impl Service<Request<Body>> for Connections {
         };
         Box::pin(async move {
             if let Some(token) = &token {
-                request.headers_mut().insert(AUTHORIZATION, token.header().await);
+                request.headers_mut().insert(AUTHORIZATION, token.header().await?);
             }
             let answer = pool.request(request).await?;
             if let (Some(token), StatusCode::UNAUTHORIZED) = (&token, answer.status()) {

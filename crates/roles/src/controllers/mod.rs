@@ -11,9 +11,12 @@ pub mod serviceaccount;
 
 use std::collections::BTreeSet;
 
+use bowline_machinery::client::Subject;
 use bowline_machinery::supervise::supervised;
 use bowline_machinery::{Ports, Role, RunError, role};
 use futures::future::BoxFuture;
+
+use crate::rights::{self, Rights};
 
 /// What the flags of the program say to controllers.
 #[derive(Debug, Clone)]
@@ -32,8 +35,11 @@ pub struct Controller {
     pub name: &'static str,
     /// Its name before v1.28, which is still accepted.
     pub alias: &'static str,
+    /// The service account that upstream's controller acts as, in kube-system.
+    pub account: &'static str,
+    pub rights: Rights,
     /// `None` when the settings leave it nothing to do.
-    start: fn(&Ports, &Settings) -> Option<Running>,
+    start: fn(&Identified, &Settings) -> Option<Running>,
 }
 
 /// Every controller that there is here.
@@ -41,43 +47,59 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller {
         name: "persistentvolume-binder-controller",
         alias: "persistentvolume-binder",
-        start: |ports, settings| Some(run::<persistentvolume::Binder>(ports, settings.binder.clone())),
+        account: "persistent-volume-binder",
+        rights: rights::BINDER,
+        start: |given, settings| Some(run::<persistentvolume::Binder>(given, settings.binder.clone())),
     },
     Controller {
         name: "persistentvolume-attach-detach-controller",
         alias: "attachdetach",
-        start: |ports, settings| Some(run::<attachdetach::Controller>(ports, settings.attach_detach.clone())),
+        account: "attachdetach-controller",
+        rights: rights::ATTACH_DETACH,
+        start: |given, settings| Some(run::<attachdetach::Controller>(given, settings.attach_detach.clone())),
     },
     Controller {
         name: "persistentvolume-protection-controller",
         alias: "pv-protection",
-        start: |ports, _| Some(run::<pvprotection::Protection>(ports, ())),
+        account: "pv-protection-controller",
+        rights: rights::PV_PROTECTION,
+        start: |given, _| Some(run::<pvprotection::Protection>(given, ())),
     },
     Controller {
         name: "persistentvolumeclaim-protection-controller",
         alias: "pvc-protection",
-        start: |ports, _| Some(run::<pvcprotection::Protection>(ports, ())),
+        account: "pvc-protection-controller",
+        rights: rights::PVC_PROTECTION,
+        start: |given, _| Some(run::<pvcprotection::Protection>(given, ())),
     },
     Controller {
         name: "garbage-collector-controller",
         alias: "garbagecollector",
-        start: |ports, _| Some(run::<garbagecollector::Collector>(ports, ())),
+        account: "generic-garbage-collector",
+        rights: rights::GARBAGE_COLLECTOR,
+        start: |given, _| Some(run::<garbagecollector::Collector>(given, ())),
     },
     Controller {
         name: "node-lifecycle-controller",
         alias: "nodelifecycle",
-        start: |ports, _| Some(run::<nodelifecycle::Lifecycle>(ports, ())),
+        account: "node-controller",
+        rights: rights::NODE_LIFECYCLE,
+        start: |given, _| Some(run::<nodelifecycle::Lifecycle>(given, ())),
     },
     Controller {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
-        start: |ports, _| Some(run::<serviceaccount::Accounts>(ports, ())),
+        account: "service-account-controller",
+        rights: rights::SERVICE_ACCOUNT,
+        start: |given, _| Some(run::<serviceaccount::Accounts>(given, ())),
     },
     Controller {
         name: "root-ca-certificate-publisher-controller",
         alias: "root-ca-cert-publisher",
-        start: |ports, settings| {
-            settings.root_ca.clone().map(|root| run::<rootcacertpublisher::Publisher>(ports, root))
+        account: "root-ca-cert-publisher",
+        rights: rights::ROOT_CA_PUBLISHER,
+        start: |given, settings| {
+            settings.root_ca.clone().map(|root| run::<rootcacertpublisher::Publisher>(given, root))
         },
     },
 ];
@@ -85,15 +107,24 @@ pub const CONTROLLERS: &[Controller] = &[
 /// Controllers of upstream's program that are not here: they may be disabled, and cannot be enabled.
 const ELSEWHERE: &str = include_str!("elsewhere.txt");
 
-fn run<R: Role<Settings: Clone + Sync>>(ports: &Ports, settings: R::Settings) -> Running {
-    let with = ports.clone();
-    Box::pin(supervised(R::NAME, ports, move || role::run::<R>(with.clone(), settings.clone())))
+/// What a controller is given, and whose rights it has.
+struct Identified<'a> {
+    ports: &'a Ports,
+    account: &'static str,
+}
+
+fn run<R: Role<Settings: Clone + Sync>>(given: &Identified<'_>, settings: R::Settings) -> Running {
+    let (with, subject) = (given.ports.clone(), Subject::ServiceAccount(given.account));
+    Box::pin(supervised(R::NAME, given.ports, move || {
+        let (ports, settings) = (with.acting_as(&subject), settings.clone());
+        async move { role::run::<R>(ports?, settings).await }
+    }))
 }
 
 impl Controller {
     /// Runs until the process stops or loses its lease.
     pub fn start(&self, ports: &Ports, settings: &Settings) -> Option<Running> {
-        (self.start)(ports, settings)
+        (self.start)(&Identified { ports, account: self.account }, settings)
     }
 }
 
