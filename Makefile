@@ -10,6 +10,8 @@ PODSECURITY := crates/apiserver/src/kinds/admission/pod_security/answers.jsonl
 KUBECTL := $(PEERS)/kubectl-$(KUBECTL_VERSION)
 CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
+CSI_PROVISIONER_VERSION := v5.1.0
+CSI_PROVISIONER := $(PEERS)/csi-provisioner-$(CSI_PROVISIONER_VERSION)
 KUBERNETES_VERSION := v1.36.3
 KUBE_APISERVER := $(PEERS)/kube-apiserver-$(KUBERNETES_VERSION)
 KUBE_CONTROLLER_MANAGER := $(PEERS)/kube-controller-manager-$(KUBERNETES_VERSION)
@@ -31,12 +33,13 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
-		KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) $(CARGO) test --workspace --no-fail-fast
+		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
+		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(CSI_PROVISIONER) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
@@ -84,6 +87,10 @@ $(KUBECTL): tests/peers/go.mod tests/peers/kubectl/main.go
 # Upstream's own checks of a CSI driver.
 $(CSI_SANITY): tests/peers/csi-sanity/go.mod
 	scripts/build-csi-sanity $(CSI_SANITY_VERSION) $(abspath $@)
+
+# Upstream's sidecar that makes volumes, to work beside our controllers.
+$(CSI_PROVISIONER): tests/peers/csi-provisioner/go.mod
+	scripts/build-csi-provisioner $(CSI_PROVISIONER_VERSION) $(abspath $@)
 
 # The CRDs of snapshots, as upstream publishes them.
 $(SNAPSHOT_CRDS): tests/peers/snapshot-crds/go.mod

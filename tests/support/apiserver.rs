@@ -59,7 +59,7 @@ impl ApiServer {
         let [client, etcd_peer, port] = free_ports();
         let etcd = logged(&mut etcd(scratch.path(), client, etcd_peer), scratch.path(), "etcd");
         give_past(client);
-        let kubeconfig = credentials(scratch.path(), port);
+        let (_, kubeconfig) = credentials(scratch.path(), port);
         let mut command = kube_apiserver(scratch.path(), client, port);
         let process = logged(command.args(flags), scratch.path(), "kube-apiserver");
         let mut server = Self { scratch, kubeconfig, processes: vec![process, etcd], collector: None };
@@ -114,7 +114,7 @@ fn bowline(scratch: &Path, flags: &[String]) -> Child {
 }
 
 /// The data directory as well as the place of logs; one that is open to others and has files would be refused.
-fn scratch() -> tempfile::TempDir {
+pub(super) fn scratch() -> tempfile::TempDir {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     tempfile::Builder::new().prefix("bowline-api-").permissions(private).tempdir().expect("scratch directory")
 }
@@ -132,7 +132,7 @@ fn log(scratch: &Path, name: &str) -> String {
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
-fn etcd(scratch: &Path, client: u16, peers: u16) -> Command {
+pub(super) fn etcd(scratch: &Path, client: u16, peers: u16) -> Command {
     let (client, peers) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peers}"));
     let mut command = Command::new(peer("etcd"));
     command.arg("--data-dir").arg(scratch.join("etcd"));
@@ -168,7 +168,7 @@ fn put(client: u16) -> std::io::Result<String> {
 }
 
 /// Certificates from an authority made on the spot, keys of service accounts, the administrator's kubeconfig.
-fn credentials(scratch: &Path, port: u16) -> PathBuf {
+pub(super) fn credentials(scratch: &Path, port: u16) -> (Authority, PathBuf) {
     let now = jiff::Timestamp::now();
     let authority = Authority::ephemeral(now).expect("an authority");
     let server = authority.issue_server(&[], now).expect("the server's certificate");
@@ -183,10 +183,10 @@ fn credentials(scratch: &Path, port: u16) -> PathBuf {
     let kubeconfig = scratch.join("kubeconfig");
     write_kubeconfig(&kubeconfig, &format!("https://127.0.0.1:{port}"), &authority, &admin)
         .expect("write the kubeconfig");
-    kubeconfig
+    (authority, kubeconfig)
 }
 
-fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
+pub(super) fn kube_apiserver(scratch: &Path, etcd: u16, port: u16) -> Command {
     let file = |name: &str| scratch.join(name).display().to_string();
     let flags = [
         ("etcd-servers", format!("http://127.0.0.1:{etcd}")),

@@ -8,13 +8,16 @@ pub mod collector;
 pub mod control_plane;
 pub mod deaf;
 pub mod etcd;
+pub mod gate;
 pub mod ginkgo;
 pub mod machine;
+pub mod node;
 pub mod objects;
 pub mod peers;
 pub mod ports;
 pub mod program;
 pub mod store;
+pub mod upstream;
 
 pub use cluster::Cluster;
 
