@@ -9,5 +9,6 @@ mod setup;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod least;
 mod mixes;
 mod replicas;

@@ -6,6 +6,7 @@ use crate::apiserver::KubeApiserver;
 use crate::demo::Demo;
 use crate::drivers::Driver;
 use crate::programs::{PROGRAMS, help};
+use crate::rbac::Rbac;
 use crate::store::StoreCommand;
 use crate::up::Up;
 use crate::up::nodes::control::NodeCommand;
@@ -45,4 +46,5 @@ pub enum Command {
     Store(StoreCommand),
     #[command(subcommand)]
     Node(NodeCommand),
+    Rbac(Rbac),
 }

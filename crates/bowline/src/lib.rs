@@ -7,6 +7,7 @@ pub mod drivers;
 pub mod installation;
 pub mod logging;
 pub mod programs;
+pub mod rbac;
 pub mod store;
 pub mod terminal;
 pub mod up;
@@ -30,6 +31,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Driver(driver) => driver.run().await,
             Command::Store(store) => store.run().await,
             Command::Node(node) => node.run().await,
+            Command::Rbac(rbac) => rbac.run(),
         }
     })
 }

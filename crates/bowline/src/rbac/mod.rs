@@ -1,0 +1,106 @@
+//! `bowline rbac`: the least rights for what is enabled, as objects that `kubectl apply` takes.
+
+mod objects;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use bowline_roles::controllers::enabled;
+use bowline_roles::rights;
+
+use crate::terminal::Terminal;
+pub use objects::{Grant, Holder, grant_objects};
+
+/// Lease of kube-controller-manager and kube-scheduler: named after the program, in the program's namespace.
+fn lease(program: &'static str) -> Vec<objects::Rule> {
+    let group = "coordination.k8s.io";
+    vec![
+        objects::Rule::new(group, "leases", &["create"]),
+        objects::Rule::new(group, "leases", &["get", "update"]).only(program),
+    ]
+}
+
+/// Print the least rights of programs, for kubectl apply
+#[derive(clap::Args)]
+pub struct Rbac {
+    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher
+    #[arg(value_name = "PROGRAM", default_value = "kube-controller-manager")]
+    programs: Vec<String>,
+    /// Controllers that kube-controller-manager runs, as in its own flag
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
+    /// Where the service accounts and the leases are
+    #[arg(long, value_name = "NAME", default_value = "kube-system")]
+    namespace: String,
+    /// Grant to the user of a client certificate instead of to a service account
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Let the sidecars read the secrets that classes and volumes name
+    #[arg(long)]
+    secrets: bool,
+}
+
+impl Rbac {
+    pub fn run(self) -> Result<ExitCode> {
+        let mut documents = Vec::new();
+        for program in &self.programs {
+            let holder = match &self.user {
+                Some(user) => Holder::User(user.clone()),
+                None => Holder::ServiceAccount,
+            };
+            let grant = self.grant(program)?;
+            documents.extend(grant_objects(&grant, &self.namespace, &holder));
+        }
+        Terminal::default().line(yaml::print(&documents).trim_end());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn grant(&self, program: &str) -> Result<Grant> {
+        Ok(match program {
+            "kube-controller-manager" => {
+                let controllers = enabled(&self.controllers).map_err(anyhow::Error::msg)?;
+                let rights = controllers.iter().flat_map(|controller| rights::each(controller.rights));
+                Grant::new("kube-controller-manager", rights, lease("kube-controller-manager"))
+            }
+            "kube-scheduler" => {
+                Grant::new("kube-scheduler", rights::each(rights::SCHEDULER), lease("kube-scheduler"))
+            }
+            "csi-provisioner" => provisioner(self.secrets),
+            "csi-attacher" => attacher(self.secrets),
+            "csi-node-driver-registrar" => {
+                bail!("csi-node-driver-registrar asks nothing of the API server and needs no rights")
+            }
+            "kubelet" => bail!(
+                "a kubelet has the rights of its node: give it a certificate for the user system:node:NAME in the group system:nodes"
+            ),
+            other => bail!(
+                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher"
+            ),
+        })
+    }
+}
+
+/// What csi-provisioner may; with the secrets that classes name.
+pub fn provisioner(secrets: bool) -> Grant {
+    sidecar("csi-provisioner", rights::PROVISIONER, rights::PROVISIONER_LEASES, secrets)
+}
+
+/// What csi-attacher may; with the secrets that volumes name.
+pub fn attacher(secrets: bool) -> Grant {
+    sidecar("csi-attacher", rights::ATTACHER, rights::ATTACHER_LEASES, secrets)
+}
+
+fn sidecar(program: &'static str, own: rights::Rights, leases: rights::Rights, secrets: bool) -> Grant {
+    let secrets = if secrets { rights::SECRETS } else { &[] };
+    let all = rights::each(own).chain(rights::each(secrets));
+    Grant::new(program, all, objects::rules(rights::each(leases)))
+}

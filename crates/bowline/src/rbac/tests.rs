@@ -1,0 +1,97 @@
+//! Each table is within what upstream grants, and prints as what kubectl reads.
+
+use std::collections::BTreeSet;
+
+use bowline_roles::controllers::CONTROLLERS;
+use bowline_roles::rights::{self, Right};
+use serde_json::Value;
+
+use super::*;
+
+/// Upstream's roles, as its server makes them.
+const BOOTSTRAP: &str = include_str!("../../../apiserver/bootstrap/rbac.jsonl");
+
+/// The rules of roles of these names.
+fn upstream(names: &[String]) -> Vec<Value> {
+    let roles = BOOTSTRAP.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let wanted = |role: &Value| {
+        role["kind"] == "ClusterRole" && names.iter().any(|name| role["metadata"]["name"] == name.as_str())
+    };
+    let found: Vec<Value> = roles.filter(wanted).collect();
+    assert_eq!(found.len(), names.len(), "{names:?}");
+    found.iter().flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+fn allows(rules: &[Value], right: &Right) -> bool {
+    let has = |list: &Value, wanted: &str| {
+        list.as_array().is_some_and(|list| list.iter().any(|item| item == "*" || item == wanted))
+    };
+    rules.iter().any(|rule| {
+        rule["resourceNames"].is_null()
+            && has(&rule["apiGroups"], right.group)
+            && has(&rule["resources"], &right.resource)
+            && has(&rule["verbs"], right.verb)
+    })
+}
+
+#[test]
+fn controllers_and_scheduler_need_no_more_than_upstreams() {
+    for controller in CONTROLLERS {
+        // Caches are filled by the program.
+        let own = format!("system:controller:{}", controller.account);
+        let rules = upstream(&[own, "system:kube-controller-manager".into()]);
+        let beyond: Vec<Right> =
+            rights::each(controller.rights).filter(|right| !allows(&rules, right)).collect();
+        assert_eq!(beyond, [], "{}", controller.name);
+    }
+    let rules = upstream(&["system:kube-scheduler".into(), "system:volume-scheduler".into()]);
+    let beyond: Vec<Right> = rights::each(rights::SCHEDULER).filter(|right| !allows(&rules, right)).collect();
+    assert_eq!(beyond, [], "kube-scheduler");
+}
+
+#[test]
+fn fewer_controllers_get_fewer_rights() {
+    let grant = |controllers: &str| {
+        let rbac = Rbac {
+            programs: Vec::new(),
+            controllers: controllers.split(',').map(String::from).collect(),
+            namespace: "kube-system".into(),
+            user: None,
+            secrets: false,
+        };
+        let grant = rbac.grant("kube-controller-manager").expect("known controllers");
+        let resources = grant.cluster.into_iter().flat_map(|rule| rule.resources);
+        resources.collect::<BTreeSet<String>>()
+    };
+    assert_eq!(grant("pv-protection"), BTreeSet::from(["persistentvolumes".to_owned()]));
+    assert!(grant("*").contains("*"), "the garbage collector");
+    assert!(!grant("*,-garbagecollector").contains("*"));
+}
+
+#[test]
+fn a_grant_prints_as_yaml() {
+    let grant = Grant::new("csi-attacher", rights::each(rights::ATTACHER), lease("csi-attacher"));
+    let printed = yaml::print(&grant_objects(&grant, "storage", &Holder::ServiceAccount));
+    let expected = "\
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: csi-attacher
+  namespace: storage
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: bowline:csi-attacher
+rules:
+- {apiGroups: [\"\"], resources: [persistentvolumes], verbs: [list, patch, watch]}
+- {apiGroups: [storage.k8s.io], resources: [csinodes], verbs: [list, watch]}
+- {apiGroups: [storage.k8s.io], resources: [volumeattachments], verbs: [list, patch, watch]}
+- {apiGroups: [storage.k8s.io], resources: [volumeattachments/status], verbs: [patch]}
+---
+";
+    assert!(printed.starts_with(expected), "{printed}");
+    assert!(printed.contains("resourceNames: [csi-attacher]"), "{printed}");
+    let user = yaml::print(&grant_objects(&grant, "storage", &Holder::User("system:x".into())));
+    assert!(!user.contains("ServiceAccount") && user.contains("kind: User, name: system:x"), "{user}");
+}
