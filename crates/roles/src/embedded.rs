@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, keys, node};
+use bowline_machinery::client::Subject;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::supervise::{beside, supervised};
 use bowline_machinery::{Ports, Role, RunError, Sidecar, role};
@@ -21,6 +22,11 @@ use crate::{controllers, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
 const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// As whom roles act where they have identities of their own; controllers have theirs in their table.
+const SCHEDULER: &str = "system:kube-scheduler";
+const PROVISIONER: &str = "csi-provisioner";
+const ATTACHER: &str = "csi-attacher";
 
 /// What the roles need to know of their surroundings.
 #[derive(Debug, Clone)]
@@ -73,7 +79,8 @@ impl Embedded {
             root_ca: settings.root_ca.clone(),
         };
         CONTROLLERS.iter().filter_map(|c| c.start(ports, &controllers)).for_each(|running| crew.run(running));
-        crew.run(role::run::<scheduler::Scheduler>(ports.clone(), ()));
+        let scheduler = ports.acting_as(&Subject::User(SCHEDULER))?;
+        crew.run(role::run::<scheduler::Scheduler>(scheduler, ()));
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }
@@ -144,7 +151,8 @@ fn registry(settings: &Settings) -> PathBuf {
 
 /// What upstream runs beside a driver, on its socket. One that fails is started again: the others, and other drivers, go on.
 fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
-    let (with, socket) = (ports.clone(), driver.socket.clone());
+    let with = ports.acting_as(&Subject::ServiceAccount(PROVISIONER))?;
+    let socket = driver.socket.clone();
     let flags: external_provisioner::Flags = crate::flags(&[])?;
     crew.run(supervised(Provisioner::NAME, ports, move || {
         let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
@@ -154,7 +162,8 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
         }
     }));
     if driver.attaches {
-        let (with, socket) = (ports.clone(), driver.socket.clone());
+        let with = ports.acting_as(&Subject::ServiceAccount(ATTACHER))?;
+        let socket = driver.socket.clone();
         let flags: external_attacher::Flags = crate::flags(&[])?;
         crew.run(supervised(Attacher::NAME, ports, move || {
             let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());

@@ -3,11 +3,15 @@
 use anyhow::{Context, Result};
 use bowline_api::{CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, build};
 use bowline_drivers::{local, share};
+use bowline_machinery::client::account::NAMESPACE;
 use bowline_machinery::{Client, Object};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
-use kube::core::params::PostParams;
+use kube::core::params::{GetParams, PostParams};
+
+use crate::rbac;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// The default class: volumes are made where the first pod runs.
@@ -23,6 +27,7 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
         ensure(client, &Namespace { metadata: named("", name), ..Default::default() }).await?;
     }
     ensure(client, &ServiceAccount { metadata: named("default", "default"), ..Default::default() }).await?;
+    grant_sidecars(client).await?;
     for driver in [local_driver(), share_driver()] {
         ensure(client, &driver).await?;
     }
@@ -34,6 +39,44 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
         ensure::<StorageClass>(client, &class.build()).await?;
     }
     Ok(())
+}
+
+/// The rights of the sidecars in this process, which upstream ships in their manifests and not in the API server. Classes
+/// may name secrets, whatever driver the user brings.
+async fn grant_sidecars(client: &Client) -> Result<()> {
+    for grant in [rbac::provisioner(true), rbac::attacher(true)] {
+        for object in rbac::grant_objects(&grant, NAMESPACE, &rbac::Holder::ServiceAccount) {
+            match object["kind"].as_str() {
+                Some("ServiceAccount") => ensure::<ServiceAccount>(client, &decoded(object)?).await?,
+                Some("ClusterRole") => restore::<ClusterRole>(client, &decoded(object)?).await?,
+                Some("Role") => restore::<Role>(client, &decoded(object)?).await?,
+                Some("ClusterRoleBinding") => ensure::<ClusterRoleBinding>(client, &decoded(object)?).await?,
+                _ => ensure::<RoleBinding>(client, &decoded(object)?).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn decoded<K: Object>(object: serde_json::Value) -> Result<K> {
+    serde_json::from_value(object).with_context(|| format!("decode a bootstrap {}", K::kind(&())))
+}
+
+/// Replaces other rules that are there: another version of this program may have needed other rights. Nothing is written
+/// if there is nothing to change, so that a full disk hinders no start.
+async fn restore<K: Object>(client: &Client, object: &K) -> Result<()> {
+    ensure(client, object).await?;
+    let namespace = (!object.namespace().is_empty()).then(|| object.namespace());
+    let path = Request::new(K::url_path(&(), namespace));
+    let failed = || format!("restore {} `{}`", K::kind(&()), object.name());
+    let there = client.request::<K>(path.get(object.name(), &GetParams::default())?).await;
+    let rules = |object: &K| serde_json::to_value(object).map(|object| object["rules"].clone());
+    if rules(&there.with_context(failed)?)? == rules(object)? {
+        return Ok(());
+    }
+    let body = serde_json::to_vec(object).context("encode a bootstrap object")?;
+    let request = path.replace(object.name(), &PostParams::default(), body)?;
+    client.request::<K>(request).await.map(drop).with_context(failed)
 }
 
 fn local_driver() -> CSIDriver {

@@ -3,7 +3,6 @@
 mod bootstrap;
 mod config;
 mod drivers;
-mod identity;
 mod link;
 pub mod nodes;
 mod older;
@@ -11,6 +10,7 @@ mod orphans;
 mod preflight;
 mod running;
 pub mod signal;
+mod subjects;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bowline_apiserver::kinds::plugins::Plugins;
 use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
+use bowline_machinery::client::{Clients, Subject};
 use bowline_machinery::{Journal, Ports, client};
 use bowline_roles::embedded::{Embedded, Settings};
 use bowline_roles::kubelet::Owned;
@@ -18,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::drivers::Drivers;
 use super::link::Link;
 use super::nodes::Nodes;
-use super::{Config, bootstrap, identity, older, orphans, preflight};
+use super::subjects::Subjects;
+use super::{Config, bootstrap, older, orphans, preflight};
 use crate::apiserver::{self, Serving};
 use crate::installation::Installation;
 
@@ -68,7 +70,8 @@ impl Running {
         let kubelet_dir = older::take_kubelet_dir(&config, &host, &client, &mut installation).await?;
         config.kubelet_dir = canonical(&host, &config.kubelet_dir).await?;
 
-        let node = identity::node(&server, &config.node_name);
+        let subjects = Arc::new(Subjects(server.clone()));
+        let node = subjects.client(&Subject::Node(config.node_name.clone()))?;
         let link = Link::make(&host)?;
         server.set_node_proxy(link.proxy);
         server.set_allow_privileged(config.allow_privileged);
@@ -90,6 +93,7 @@ impl Running {
         });
         let drivers = Drivers::start(&config, &host, installation.id()).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
+        let ports = ports.with_clients(subjects);
         let settings = Settings {
             node_name: config.node_name.clone(),
             kubelet_dir: config.kubelet_dir.clone(),

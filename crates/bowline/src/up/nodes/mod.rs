@@ -25,6 +25,7 @@ use bowline_apiserver::kubeconfig::write_kubeconfig;
 use bowline_drivers::{local, share};
 use bowline_host::Host;
 use bowline_host::real;
+use bowline_machinery::client::Subject;
 use bowline_machinery::supervise::supervised;
 use bowline_machinery::{Ports, RunError};
 use bowline_roles::sidecars::node_driver_registrar::{self, Named};
@@ -32,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Config;
-use super::identity::{NODES, node_user};
 use super::link::Issuer;
+use super::subjects::NODES;
 use child::Kubelet;
 use relay::Relay;
 
@@ -137,7 +138,7 @@ fn prepare(
     let file = |name: &str| node.dir.join(name);
     real::private_parents(&file("kubeconfig")).context("create its directory")?;
     let now = host.clock.now();
-    let client = authority.issue_client(&node_user(&node.name), NODES, now)?;
+    let client = authority.issue_client(&Subject::Node(node.name.clone()).to_string(), NODES, now)?;
     write_kubeconfig(&file("kubeconfig"), &format!("https://{}", relay.address), authority, &client)?;
     let serving = issuer.server(node.address, now)?;
     for (name, text) in [
