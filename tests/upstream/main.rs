@@ -9,6 +9,7 @@ mod setup;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod failures;
 mod least;
 mod mixes;
 mod replicas;

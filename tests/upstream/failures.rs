@@ -1,0 +1,182 @@
+//! What goes wrong around a program: it says so in one line, and waits or exits as upstream's does.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bowline_api::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::setup::{By, Lead, Setup};
+use crate::support::control_plane::ControlPlane;
+use crate::support::objects::until;
+use crate::support::ports::free_ports;
+use crate::support::program::Program;
+use crate::support::upstream::NAMESPACE;
+
+const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
+const LEASE: &str = "external-attacher-leader-local-csi-bowline-dev";
+
+/// Code and standard error of a program that ends by itself.
+fn run(words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(BOWLINE);
+    command.args(words).env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBECONFIG");
+    let output = command.output().expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn driver(dir: &Path) -> Program {
+    let (socket, pool) = (dir.join("csi.sock"), dir.join("pool"));
+    let [socket, pool] = [&socket, &pool].map(|path| path.to_str().expect("text").to_owned());
+    let words = ["driver", "local", "--endpoint", &socket, "--pool", &pool, "--node-id", "node"];
+    Program::start(dir, "driver", BOWLINE, &words)
+}
+
+fn attacher(dir: &Path, kubeconfig: &Path, further: &[&str]) -> Program {
+    let words = [
+        "csi-attacher".to_owned(),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--csi-address={}", dir.join("csi.sock").display()),
+        format!("--leader-election-namespace={NAMESPACE}"),
+        "--leader-election-lease-duration=6s".to_owned(),
+        "--leader-election-renew-deadline=4s".to_owned(),
+        "--leader-election-retry-period=1s".to_owned(),
+    ];
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(further.iter().copied()).collect();
+    Program::start(dir, "csi-attacher", BOWLINE, &words)
+}
+
+async fn held(leases: &Api<Lease>) {
+    let held = |lease: Option<&Lease>| {
+        let spec = lease.and_then(|lease| lease.spec.as_ref());
+        spec.is_some_and(|spec| spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty()))
+    };
+    until(leases, LEASE, "held", held).await.expect("held");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_used_at_start_is_one_line_and_exit_code_1() {
+    let plane = ControlPlane::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let garbled = dir.path().join("garbled");
+    std::fs::write(&garbled, "users: [").expect("a file");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("its address");
+    let good = format!("--kubeconfig={}", plane.kubeconfig().display());
+    let [folder, garbled] = [dir.path(), &garbled].map(|path| format!("--kubeconfig={}", path.display()));
+    let [endpoint, port] = [format!("--http-endpoint={taken}"), format!("--secure-port={}", taken.port())];
+    let cases: [(&[&str], &str); 6] = [
+        (&["csi-provisioner", &folder], "read kubeconfig"),
+        (&["csi-attacher", &garbled], "use kubeconfig"),
+        (&["kube-scheduler", "--secure-port=0", &garbled], "use kubeconfig"),
+        (&["csi-attacher", &good, &endpoint], "--http-endpoint"),
+        (&["kube-scheduler", &good, "--bind-address=127.0.0.1", &port], "--secure-port"),
+        (&["kube-controller-manager", &good, "--bind-address=127.0.0.1", &port], "--secure-port"),
+    ];
+    for (words, expected) in cases {
+        let (code, text) = run(words);
+        let one_line = text.lines().count() == 1;
+        assert!(code == Some(1) && one_line && text.contains(expected), "{words:?}: {code:?} {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_is_waited_for_and_its_absence_is_an_error() {
+    let plane = ControlPlane::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut late = attacher(dir.path(), &plane.kubeconfig(), &["--leader-election"]);
+    let never = dir.path().join("never");
+    let never = tokio::task::spawn_blocking({
+        let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
+        let address = format!("--csi-address={}", never.display());
+        move || run(&["csi-provisioner", &kubeconfig, &address])
+    });
+    let _driver = driver(dir.path());
+    held(&Api::namespaced(plane.client().await, NAMESPACE)).await;
+    assert!(late.end().success());
+    // Upstream gives up after the same time.
+    let (code, text) = never.await.expect("it ends");
+    assert!(code == Some(1) && text.lines().count() == 1 && text.contains("/never"), "{code:?} {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stolen_lease_ends_the_program_and_stays_stolen() {
+    let plane = ControlPlane::start().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let _driver = driver(dir.path());
+    let mut attacher = attacher(dir.path(), &plane.kubeconfig(), &["--leader-election"]);
+    let leases: Api<Lease> = Api::namespaced(plane.client().await, NAMESPACE);
+    held(&leases).await;
+    let stolen = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
+    leases.patch(LEASE, &PatchParams::default(), &Patch::Merge(stolen)).await.expect("stolen");
+    let ended = attacher.ended();
+    let log = attacher.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(ended.code() == Some(1) && last.contains("lost the lease"), "{ended:?} {log}");
+    let lease = leases.get(LEASE).await.expect("the lease");
+    assert_eq!(lease.spec.and_then(|spec| spec.holder_identity).as_deref(), Some("thief"));
+}
+
+/// Programs without a lease wait however long it takes; those with one end, since another replica may lead by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_was_away_finds_programs_at_work() {
+    let mut setup = Setup::new().await;
+    let _driver = setup.driver();
+    let mut waiting = setup.core(By::Us, "kube-controller-manager", Lead::Alone, 1);
+    let mut leading = setup.core(By::Us, "kube-scheduler", Lead::Shortly, 1);
+    setup.held("kube-scheduler").await;
+    setup.server.grant("csi-provisioner");
+    let account = setup.server.account("csi-provisioner").await;
+    let words = [
+        "csi-provisioner".to_owned(),
+        format!("--kubeconfig={}", account.display()),
+        format!("--csi-address={}", setup.dir().join("csi.sock").display()),
+    ];
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut provisioner = Program::start(setup.dir(), "provisioner", BOWLINE, &words);
+    let (_registrar, _node) = setup.node().await;
+    setup.claim("before", "now").await;
+    setup.bound("before").await;
+
+    setup.server.stop();
+    let ended = leading.ended();
+    let log = leading.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(ended.code() == Some(1) && last.contains("lost the lease"), "{ended:?} {log}");
+    // Longer than the first pauses of every retry.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    setup.server.start_again().await;
+    setup.claim("after", "now").await;
+    setup.bound("after").await;
+    assert!(waiting.is_running() && provisioner.is_running());
+    assert_eq!(setup.images(), 2, "PROV-1");
+
+    // The certificate of long ago is refused, and the program says what to do about it.
+    let long_ago: jiff::Timestamp = "2000-01-01T00:00:00Z".parse().expect("a time");
+    let expired = setup.server.user_at("system:kube-scheduler", "system:kube-scheduler", long_ago);
+    let expired = format!("--kubeconfig={}", expired.display());
+    let (code, text) = run(&["kube-scheduler", "--secure-port=0", &expired]);
+    let last = text.lines().last().unwrap_or_default();
+    assert!(code == Some(1) && last.contains("renew the certificate"), "{code:?} {text}");
+}
+
+/// An unreachable server at start: upstream's core programs wait ten seconds.
+#[test]
+fn a_server_that_nobody_serves_is_an_error_after_a_while() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [port] = free_ports();
+    let file = dir.path().join("kubeconfig");
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    std::fs::write(&file, text.to_string()).expect("a kubeconfig");
+    let kubeconfig = format!("--kubeconfig={}", file.display());
+    let (code, text) = run(&["kube-controller-manager", "--secure-port=0", &kubeconfig]);
+    let last = text.lines().last().unwrap_or_default();
+    assert!(code == Some(1) && last.contains("reach the API server"), "{code:?} {text}");
+}
