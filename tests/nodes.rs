@@ -153,10 +153,9 @@ fn get(port: u16, path: &str) -> String {
 }
 
 /// What the API server refused.
-fn refusals(log: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(log).expect("a log");
+fn refusals(log: &str) -> Vec<String> {
     let refused = |line: &&str| line.contains("forbidden") || line.contains("is not allowed to");
-    text.lines().filter(refused).map(str::to_owned).collect()
+    log.lines().filter(refused).map(str::to_owned).collect()
 }
 
 async fn ready(client: &Client) -> Node {
@@ -217,7 +216,7 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
     assert!(kubelet.end().success());
     let records = setup.root().join("bowline-state");
     assert!(!machine::processes_below(&records).is_empty(), "the container runs on");
-    let log = refusals(&kubelet.log);
+    let log = refusals(&kubelet.log());
     kubelet = setup.start_kubelet(health);
     ready(&client).await;
     let running = pods.get("p").await.expect("there");
@@ -235,7 +234,7 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
     assert!(attachments.list(&ListParams::default()).await.expect("a list").items.is_empty());
     assert_eq!(setup.images(), 0, "PROV-2");
     assert_eq!(machine::mounts_below(setup.dir.path()), Vec::<String>::new());
-    assert_eq!([log, refusals(&kubelet.log)].concat(), Vec::<String>::new(), "within its rights");
+    assert_eq!([log, refusals(&kubelet.log())].concat(), Vec::<String>::new(), "within its rights");
     assert!(kubelet.end().success());
     for program in &mut programs {
         assert!(program.end().success(), "{}", program.name);
