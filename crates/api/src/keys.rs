@@ -27,6 +27,8 @@ pub const DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletio
 pub const DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
 /// In volumeAttributes of a provisioned volume: which provisioner process made it.
 pub const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+/// Label and annotation of a Lease in the provisioner's namespace: of which driver, and which, CreateVolume it stores.
+pub const CREATE_VOLUME: &str = "csi.bowline.dev/create-volume";
 /// On a VolumeAttachment: the driver's name for the node, kept for when the CSINode is gone.
 pub const ATTACHMENT_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 /// On a node: JSON map of driver to node id.

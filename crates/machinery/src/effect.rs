@@ -6,7 +6,7 @@ use std::future::Future;
 use bowline_api::{Meta, ObjectKey};
 use bowline_host::Host;
 use kube::core::Request;
-use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -50,6 +50,10 @@ impl EffectError {
     }
     pub fn not_found(&self) -> bool {
         self.code == 404
+    }
+    /// The API server does not let this process do that.
+    pub fn forbidden(&self) -> bool {
+        self.code == 403
     }
     /// The effect was not begun, because this process does not hold its lease.
     pub fn lease_lost(&self) -> bool {
@@ -239,7 +243,16 @@ impl Effects {
 
     /// Lists a namespace past the cache, where acting on an old copy would be unsafe.
     pub async fn list_live<K: Object>(&self, namespace: &str) -> Result<Vec<K>, EffectError> {
-        let request = path_of::<K>(namespace).list(&Default::default());
+        self.list_labelled(namespace, "").await
+    }
+
+    /// The same, of objects whose labels match the selector.
+    pub async fn list_labelled<K: Object>(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<K>, EffectError> {
+        let request = path_of::<K>(namespace).list(&ListParams::default().labels(selector));
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
         let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
         Ok(list.items)

@@ -16,6 +16,8 @@ pub struct Sidecar {
     /// Longest time for one CSI call.
     pub timeout: Duration,
     pub backoff: Backoff,
+    /// The namespace of what the sidecar stores for itself.
+    pub namespace: String,
 }
 
 impl Sidecar {
@@ -30,7 +32,12 @@ impl Sidecar {
         let driver = Driver::at(&ports.host, address);
         let identity = Identity::ask(&driver, &ports.questions(component), timeout).await?;
         tracing::info!(sidecar = component, driver = identity.name, "connected");
-        Ok(Self { driver, identity, timeout, backoff })
+        Ok(Self { driver, identity, timeout, backoff, namespace: "default".to_owned() })
+    }
+
+    /// The same, storing in this namespace.
+    pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), ..self }
     }
 
     /// Ends when the driver was restarted, as upstream's sidecars do: what it can do was asked at the start.

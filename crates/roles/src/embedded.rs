@@ -157,7 +157,7 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
     crew.run(supervised(Provisioner::NAME, ports, move || {
         let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
         async move {
-            let sidecar = connected(&ports, Provisioner::NAME, &socket).await?;
+            let sidecar = connected(&ports, Provisioner::NAME, &socket).await?.in_namespace("kube-system");
             beside(&sidecar, &ports, |ports| role::run::<Provisioner>(ports, (sidecar.clone(), flags))).await
         }
     }));

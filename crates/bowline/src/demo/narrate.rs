@@ -65,6 +65,7 @@ impl Narrator {
                 format!("volume {name} is {phase}")
             }
             ("persistentvolume-controller", "update status", _) => format!("claim {name} is Bound"),
+            ("external-provisioner", "create" | "delete", "lease") => return None,
             ("external-provisioner", "create", _) => {
                 self.provisioned.set(true);
                 format!("create persistentvolume {name}")

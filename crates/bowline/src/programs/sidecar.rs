@@ -52,11 +52,12 @@ where
         () = process.stop.cancelled() => return process.end(Ok(())).await,
         sidecar = driver(&ports, kind.component, shared) => sidecar?,
     };
+    let namespace = namespace(&ports, shared.election.leader_election_namespace.as_deref()).await;
+    let sidecar = sidecar.in_namespace(&namespace);
     let ports = match shared.election.leader_election().map_err(anyhow::Error::msg)? {
         None => ports,
         Some(election) => {
             let name = sanitize(&(kind.lock)(&sidecar.identity.name));
-            let namespace = namespace(&ports, election.namespace.as_deref()).await;
             let machine = real::hostname().context("read the name of this machine")?;
             // Upstream's is the name alone, with which two processes of one machine would both lead.
             let identity = sanitize(&format!("{machine}-{}", process.host.random.uuid()));

@@ -30,6 +30,8 @@ pub struct State {
     pub made: BTreeSet<String>,
     /// `<rpc> <volume> [<node>]`, in order.
     pub calls: Vec<String>,
+    /// Of each CreateVolume.
+    pub parameters: Vec<BTreeMap<String, String>>,
     pub faults: BTreeMap<&'static str, VecDeque<Fault>>,
     /// Promises that a call broke.
     pub broken: Vec<String>,
@@ -97,6 +99,7 @@ impl Controller for Driver {
     ) -> Result<Response<CreateVolumeResponse>, Status> {
         let request = request.into_inner();
         let bytes = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        self.state().parameters.push(request.parameters.clone());
         self.serve("CreateVolume", &request.name.clone(), |state| {
             let id =
                 state.volumes.entry(request.name.clone()).or_insert_with(|| format!("id-{}", request.name));

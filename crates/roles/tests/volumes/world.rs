@@ -1,5 +1,6 @@
 //! An API server in memory, a driver in memory, and a process with the roles that move volumes.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,9 +20,11 @@ use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_roles::controllers::{attachdetach, persistentvolume, pvcprotection, pvprotection};
 use bowline_roles::flags;
 use bowline_roles::sidecars::{external_attacher, external_provisioner};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, Stream};
 use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Either, Full};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -130,7 +133,27 @@ impl World {
 
     /// Starts the roles as one process on a connection of its own.
     pub fn start(&self, cut: Option<Cut>) -> Process {
-        let line = Line { server: self.server.clone(), cut, writes: Arc::default() };
+        self.start_on(Line { cut, ..Line::to(&self.server) })
+    }
+
+    /// Starts the roles without the right to requests whose path ends like this or goes on below it.
+    pub fn start_without(&self, path: &'static str) -> Process {
+        self.start_on(Line { forbidden: Some(path), ..Line::to(&self.server) })
+    }
+
+    /// The list of a kind as it is now.
+    pub async fn listed(&self, path: &'static str) -> Listed {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let body = self.server.handle(request).await.into_body().collect().await.unwrap().to_bytes();
+        Listed { path, body }
+    }
+
+    /// Starts the roles on an API server whose copy of one kind stays as it was.
+    pub fn start_lagging(&self, listed: Listed) -> Process {
+        self.start_on(Line { lagging: Some(listed), ..Line::to(&self.server) })
+    }
+
+    fn start_on(&self, line: Line) -> Process {
         let writes = line.writes.clone();
         let stop = CancellationToken::new();
         let journal = Journal::default();
@@ -198,17 +221,48 @@ impl Process {
     }
 }
 
+/// A list that a lagging API server still answers with.
+#[derive(Clone)]
+pub struct Listed {
+    path: &'static str,
+    body: Bytes,
+}
+
 /// A connection that can break.
 #[derive(Clone)]
 struct Line {
     server: Server,
     cut: Option<Cut>,
+    forbidden: Option<&'static str>,
+    lagging: Option<Listed>,
     writes: Arc<AtomicUsize>,
 }
 
+impl Line {
+    fn to(server: &Server) -> Self {
+        let (server, writes) = (server.clone(), Arc::default());
+        Self { server, cut: None, forbidden: None, lagging: None, writes }
+    }
+
+    /// The old list, and no news of it; reads of the store itself are as fresh as ever.
+    fn lags(&self, request: &Request<Body>) -> Option<BoxFuture<'static, Result<Answer, Infallible>>> {
+        let listed = self.lagging.clone().filter(|listed| listed.path == request.uri().path())?;
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("watch=true") {
+            return Some(Box::pin(std::future::pending()));
+        }
+        let cached = query.contains("resourceVersion=0");
+        let answer = Response::builder().header("content-type", "application/json");
+        let answer = answer.body(Either::Right(Full::from(listed.body))).unwrap();
+        cached.then(|| Box::pin(async move { Ok(answer) }) as _)
+    }
+}
+
+type Answer = Response<Either<bowline_apiserver::Body, Full<Bytes>>>;
+
 impl Service<Request<Body>> for Line {
-    type Response = Response<bowline_apiserver::Body>;
-    type Error = std::convert::Infallible;
+    type Response = Answer;
+    type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -216,13 +270,22 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if self.forbidden.is_some_and(|path| request.uri().path().contains(path)) {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "forbidden by the test"});
+            let answer = Response::builder().status(403).header("content-type", "application/json");
+            let answer = answer.body(Either::Right(Full::from(status.to_string()))).unwrap();
+            return Box::pin(async move { Ok(answer) });
+        }
+        if let Some(answer) = self.lags(&request) {
+            return answer;
+        }
         let counted = request.method() != Method::GET && !request.uri().path().contains("/events");
         let write = if counted { self.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
         let cut = self.cut.filter(|cut| counted && write >= cut.at);
         let server = self.server.clone();
         Box::pin(async move {
             match cut {
-                None => Ok(server.handle(request).await),
+                None => Ok(server.handle(request).await.map(Either::Left)),
                 Some(cut) => {
                     if cut.landed && write == cut.at {
                         server.handle(request).await;

@@ -59,7 +59,7 @@ impl Role for Attacher {
 
     async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
         let Context { ports, effects, .. } = context;
-        let Sidecar { driver, identity, timeout, backoff } = sidecar;
+        let Sidecar { driver, identity, timeout, backoff, .. } = sidecar;
         let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
         let role = Self {
             attachments: ports.informers.of(),

@@ -1,6 +1,7 @@
 //! One effect per action.
 
 mod claim;
+mod intent;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,13 @@ use super::role::Provisioner;
 impl Provisioner {
     pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match (seen, action) {
-            (Observed::Claim(seen), Action::Create(creation)) => self.create(&seen, &creation).await,
+            (Observed::Claim(seen), Action::Store(intent)) => self.store(&seen, *intent).await,
+            (Observed::Claim(seen), Action::Create(intent)) => self.create(&seen, &intent).await,
+            (Observed::Claim(seen), Action::Forget) => self.forget(&seen).await,
+            (Observed::Intents(unknown), Action::Adopt) => {
+                self.adopt(unknown);
+                Ok(())
+            }
             (Observed::Claim(seen), Action::Save) => self.save(&seen).await,
             (Observed::Claim(seen), Action::Discard { handle, secret }) => {
                 self.discard(&seen, handle, secret).await
@@ -35,7 +42,7 @@ impl Provisioner {
             (Observed::Volume(seen), Action::DeleteObject) => {
                 self.effects.delete(seen.object.as_ref(), None).await
             }
-            (Observed::Claim(_) | Observed::Volume(_), action) => {
+            (Observed::Claim(_) | Observed::Volume(_) | Observed::Intents(_), action) => {
                 Err(EffectError::refused(format!("{action:?} does not belong to this kind of object")))
             }
         }

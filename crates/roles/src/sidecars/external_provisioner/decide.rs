@@ -19,5 +19,7 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
     match seen {
         Observed::Claim(seen) => claim::decide(seen),
         Observed::Volume(seen) => volume::decide(seen),
+        Observed::Intents(unknown) if unknown.is_empty() => Step::Done,
+        Observed::Intents(_) => Step::Do(Action::Adopt),
     }
 }

@@ -1,21 +1,18 @@
-//! What this process knows of its own calls. Losing it costs a repeated call, except in the window that `mod.rs` names.
+//! What this process knows of its own calls. Losing it costs a repeated call: what is open is stored as well.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim};
-use bowline_proto::csi::v1::TopologyRequirement;
+use bowline_api::{Meta, PersistentVolume};
 
-use super::model::{Attempt, Undersized};
+use super::model::{Attempt, Stored, Undersized};
 
 /// One claim's calls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record {
-    /// The claim as it was when CreateVolume was sent: it may be deleted before the answer comes.
-    pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
-    pub(super) in_progress: bool,
-    pub(super) requirement: Option<Option<TopologyRequirement>>,
+    pub(super) stored: Option<Stored>,
+    pub(super) open: bool,
     pub(super) unsaved: Option<Arc<PersistentVolume>>,
     pub(super) undersized: Option<Undersized>,
     pub(super) exhausted: Option<String>,
@@ -25,21 +22,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Whether a volume exists or may exist.
-    pub(super) fn pending(&self) -> bool {
-        self.in_progress || self.unsaved.is_some() || self.undersized.is_some()
-    }
-
-    /// The driver has given its last word: nothing is under way any more.
-    pub(super) fn settle(&mut self) {
-        (self.in_progress, self.requirement) = (false, None);
-    }
-
     pub(super) fn attempt(&self, now: Duration, class_uid: Option<&str>) -> Attempt {
         let slow = |(until, uid): &(Duration, String)| now < *until && class_uid == Some(uid);
         Attempt {
-            in_progress: self.in_progress,
-            requirement: self.requirement.clone(),
+            stored: self.stored.clone(),
+            open: self.open,
             unsaved: self.unsaved.clone(),
             undersized: self.undersized.clone(),
             exhausted: self.exhausted.clone(),
@@ -63,6 +50,15 @@ impl Memory {
 
     pub(super) fn change(&self, uid: &str, change: impl FnOnce(&mut Record)) {
         change(lock(&self.claims).entry(uid.to_owned()).or_default());
+    }
+
+    /// Takes over what another process stored. Whether it was sent is not known.
+    pub(super) fn adopt(&self, stored: Stored) {
+        let mut claims = lock(&self.claims);
+        let record = claims.entry(stored.intent.claim.uid().to_owned()).or_default();
+        if record.stored.is_none() {
+            (record.stored, record.open) = (Some(stored), true);
+        }
     }
 
     pub(super) fn forget_claim(&self, uid: &str) {

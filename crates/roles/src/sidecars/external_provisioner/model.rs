@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_api::{CSINode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use bowline_api::{CSINode, Lease, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use bowline_machinery::capability::SingleNode;
-use bowline_proto::csi::v1::{CreateVolumeRequest, TopologyRequirement};
+use bowline_proto::csi::v1::CreateVolumeRequest;
 use k8s_openapi::api::core::v1::SecretReference;
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use serde::{Deserialize, Serialize};
 
 /// What this role works on: claims by UID, so that a namesake is another claim; volumes by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Claim(String),
     Volume(String),
+    /// The calls that earlier processes stored.
+    Intents,
 }
 
 impl fmt::Display for Key {
@@ -20,6 +24,7 @@ impl fmt::Display for Key {
         match self {
             Self::Claim(uid) => write!(f, "persistentvolumeclaim {uid}"),
             Self::Volume(name) => write!(f, "persistentvolume {name}"),
+            Self::Intents => f.write_str("stored intents"),
         }
     }
 }
@@ -28,6 +33,8 @@ impl fmt::Display for Key {
 pub enum Observed {
     Claim(Box<Claim>),
     Volume(Box<Volume>),
+    /// Intents of other processes that this one does not know yet.
+    Intents(Vec<Stored>),
 }
 
 /// The driver and the flags: fixed while the process lives.
@@ -59,6 +66,8 @@ pub struct Claim {
     pub object: Arc<PersistentVolumeClaim>,
     pub exists: bool,
     pub class: Option<Arc<StorageClass>>,
+    /// What the claim's `volumeAttributesClassName` names.
+    pub attributes: Option<VolumeAttributesClass>,
     /// Whether the volume object is there already.
     pub volume_exists: bool,
     pub cluster: Cluster,
@@ -75,10 +84,10 @@ pub struct Cluster {
 /// What this process remembers of its calls for one claim.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attempt {
-    /// CreateVolume was sent and no final answer came.
-    pub in_progress: bool,
-    /// The topology of that call: repeats must be identical.
-    pub requirement: Option<Option<TopologyRequirement>>,
+    /// The call as it is stored: repeats are identical, whatever becomes of claim, class and nodes.
+    pub stored: Option<Stored>,
+    /// It was sent, by this process or maybe by an earlier one, and no final answer came.
+    pub open: bool,
     /// Made, and its object not saved yet.
     pub unsaved: Option<Arc<PersistentVolume>>,
     /// Made too small: to be deleted.
@@ -88,6 +97,23 @@ pub struct Attempt {
     /// The driver called the request invalid a short while ago.
     pub slow: bool,
     pub told_populator: bool,
+}
+
+/// A CreateVolume with all that is needed to finish it without its claim and its class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intent {
+    /// The parts that the volume's object is made from.
+    pub claim: Arc<PersistentVolumeClaim>,
+    pub class: Arc<StorageClass>,
+    pub creation: Creation,
+}
+
+/// An intent and the object that keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    pub intent: Arc<Intent>,
+    /// `None` where it could not be stored and ends with the process.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// A volume that the driver made smaller than asked.
@@ -113,7 +139,13 @@ pub struct Volume {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    Create(Box<Creation>),
+    /// Store a call before it is sent.
+    Store(Box<Intent>),
+    Create(Arc<Intent>),
+    /// Remove what was stored: nothing exists that is not known.
+    Forget,
+    /// Take over what earlier processes stored.
+    Adopt,
     /// Store the object of a volume that was made.
     Save,
     /// Delete a volume that came out too small.
@@ -133,18 +165,17 @@ pub enum Action {
     DeleteObject,
 }
 
-/// One CreateVolume, complete but for what must be read at the last moment.
+/// One CreateVolume, complete but for its secrets, which are read at the last moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Creation {
     pub request: CreateVolumeRequest,
     pub secrets: Secrets,
     pub fs_type: String,
-    /// VolumeAttributesClass whose parameters go along; empty when none.
-    pub attributes_class: String,
 }
 
 /// Secrets that a class asks for, by purpose.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Secrets {
     pub provisioner: Option<SecretReference>,
     pub controller_publish: Option<SecretReference>,

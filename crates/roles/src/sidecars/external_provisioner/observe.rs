@@ -2,38 +2,52 @@
 
 use std::sync::Arc;
 
-use bowline_api::{Meta, PersistentVolumeClaim, volume};
+use bowline_api::{Lease, Meta, PersistentVolumeClaim, volume};
+use bowline_machinery::effect::EffectError;
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 
 use super::decide::volume_name;
-use super::model::{Claim, Cluster, Key, Observed, Volume};
+use super::intent;
+use super::memory::Record;
+use super::model::{Claim, Cluster, Key, Observed, Stored, Volume};
 use super::role::Provisioner;
 use crate::indexes;
 
 impl Provisioner {
-    pub(super) fn see(&self, key: &Key) -> Option<Observed> {
-        match key {
-            Key::Claim(uid) => self.see_claim(uid).map(|seen| Observed::Claim(Box::new(seen))),
+    pub(super) async fn see(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
+        Ok(match key {
+            Key::Claim(uid) => self.see_claim(uid).await?.map(|seen| Observed::Claim(Box::new(seen))),
             Key::Volume(name) => self.see_volume(name).map(|seen| Observed::Volume(Box::new(seen))),
-        }
+            Key::Intents => self.see_intents().await?.map(Observed::Intents),
+        })
     }
 
-    fn see_claim(&self, uid: &str) -> Option<Claim> {
+    async fn see_claim(&self, uid: &str) -> Result<Option<Claim>, EffectError> {
         let cached = self.claim(uid);
         let record = self.memory.claim(uid);
         // A deleted claim matters only as long as a volume may exist for it.
-        let remembered = || record.claim.clone().filter(|_| record.pending());
-        let object = cached.clone().or_else(remembered)?;
+        let remembered = || record.stored.as_ref().map(|stored| stored.intent.claim.clone());
+        let Some(object) = cached.clone().or_else(remembered) else { return Ok(None) };
         let class = volume::claim_class(&object).and_then(|name| self.classes.named(name));
         let now = self.ports.host.uptime.uptime();
-        Some(Claim {
+        Ok(Some(Claim {
             settings: self.settings.clone(),
             exists: cached.is_some(),
-            volume_exists: self.volumes.named(&volume_name(&self.settings, &object)).is_some(),
+            volume_exists: self.volumes.named(&self.name_of(&object, &record)).is_some(),
+            attributes: self.attributes(&object, &record).await?,
             attempt: record.attempt(now, class.as_ref().map(|class| class.uid())),
             cluster: self.cluster(&object),
             class,
             object,
-        })
+        }))
+    }
+
+    /// The name that was sent, or the one that will be: flags may have changed since.
+    fn name_of(&self, claim: &PersistentVolumeClaim, record: &Record) -> String {
+        match &record.stored {
+            Some(stored) => stored.intent.creation.request.name.clone(),
+            None => volume_name(&self.settings, claim),
+        }
     }
 
     pub(super) fn claim(&self, uid: &str) -> Option<Arc<PersistentVolumeClaim>> {
@@ -50,6 +64,20 @@ impl Provisioner {
         }
     }
 
+    /// Read live, since claims rarely name one, and only for calls that are still to be composed.
+    async fn attributes(
+        &self,
+        claim: &PersistentVolumeClaim,
+        record: &Record,
+    ) -> Result<Option<VolumeAttributesClass>, EffectError> {
+        let name = volume::claim_attributes_class(claim);
+        let composed = record.open || !volume::claim_volume(claim).is_empty();
+        if name.is_empty() || composed || !self.settings.modifies {
+            return Ok(None);
+        }
+        self.effects.get_live("", name).await
+    }
+
     fn see_volume(&self, name: &str) -> Option<Volume> {
         let object = self.volumes.named(name)?;
         let attachments = self.attachments.indexed(indexes::ATTACHMENTS_OF_VOLUME, name);
@@ -60,5 +88,32 @@ impl Provisioner {
             deleted: self.memory.deleted(&object),
             object,
         })
+    }
+
+    /// What other processes stored and this one does not know yet; `None` without the right to look.
+    async fn see_intents(&self) -> Result<Option<Vec<Stored>>, EffectError> {
+        let selector = intent::selector(&self.settings);
+        let leases = match self.effects.list_labelled::<Lease>(&self.namespace, &selector).await {
+            Ok(leases) => leases,
+            Err(error) if error.forbidden() => {
+                self.tell_unstorable(&error.message);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let others = leases.into_iter().filter(|lease| !intent::is_own(&self.settings, lease));
+        let unknown = others.filter_map(|lease| {
+            let name = lease.name().to_owned();
+            let read = intent::stored(lease).inspect_err(|error| {
+                tracing::error!(
+                    lease = name,
+                    namespace = self.namespace,
+                    error,
+                    "cannot read a stored CreateVolume; the volume of this claim may be left in the backend, delete the Lease when it is not"
+                );
+            });
+            read.ok().filter(|stored| self.memory.claim(stored.intent.claim.uid()).stored.is_none())
+        });
+        Ok(Some(unknown.collect()))
     }
 }

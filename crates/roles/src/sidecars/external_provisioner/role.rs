@@ -1,6 +1,7 @@
 //! The role: flags, watches.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +23,9 @@ use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
 use super::model::{Action, Key, Observed, Settings, Why};
 use crate::indexes;
+
+/// Intents are read again after this long, for one whose write an earlier process sent and that landed late.
+const INTENTS_AGAIN: Duration = Duration::from_secs(600);
 
 /// Flags with upstream's names and defaults.
 #[derive(Debug, Clone, clap::Args)]
@@ -69,6 +73,11 @@ pub struct Provisioner {
     /// Only with topology: without it the driver's role may not even read them.
     pub(super) topology: Option<(Cache<CSINode>, Cache<Node>)>,
     pub(super) memory: Memory,
+    pub(super) queue: Queue<Key>,
+    /// Where intents are stored.
+    pub(super) namespace: String,
+    /// Whether people were told that they cannot be.
+    pub(super) unstorable: AtomicBool,
 }
 
 #[async_trait]
@@ -84,8 +93,8 @@ impl Role for Provisioner {
     type Why = Why;
 
     async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
-        let Context { ports, effects, .. } = context;
-        let Sidecar { driver, identity, timeout, backoff } = sidecar;
+        let Context { ports, effects, queue, .. } = context;
+        let Sidecar { driver, identity, timeout, backoff, namespace } = sidecar;
         let settings = settings(&ports, &flags, &identity);
         let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
         let informers = &ports.informers;
@@ -98,6 +107,9 @@ impl Role for Provisioner {
             topology: settings.topology.then(|| (informers.of(), informers.of())),
             settings: Arc::new(settings),
             memory: Memory::default(),
+            queue,
+            namespace,
+            unstorable: AtomicBool::new(false),
             ports,
             effects,
             driver,
@@ -115,8 +127,12 @@ impl Role for Provisioner {
             watches.read(csi_nodes).read(nodes);
         }
     }
+    async fn begin(&self) -> Result<(), RunError> {
+        self.queue.add(Key::Intents);
+        Ok(())
+    }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
-        Ok(self.see(key))
+        self.see(key).await
     }
     fn decide(seen: &Observed) -> Step<Action, Why> {
         decide(seen)
@@ -129,7 +145,8 @@ impl Role for Provisioner {
             Key::Claim(uid) => {
                 let record = self.memory.claim(uid);
                 // A volume that waits to be saved was provisioned well.
-                let claim = self.claim(uid).or(record.claim).filter(|_| record.unsaved.is_none());
+                let stored = record.stored.map(|stored| stored.intent.claim.clone());
+                let claim = self.claim(uid).or(stored).filter(|_| record.unsaved.is_none());
                 if let Some(claim) = claim {
                     self.tell_failure(&claim, &error.message);
                 }
@@ -140,27 +157,32 @@ impl Role for Provisioner {
                     self.recorder.warning(volume.as_ref(), "VolumeFailedDelete", error.message.clone());
                 }
             }
+            Key::Intents => {}
         }
     }
     fn settled(&self, key: &Key) {
         match key {
-            Key::Claim(uid) if self.claim(uid).is_none() && !self.memory.claim(uid).pending() => {
+            Key::Claim(uid) if self.claim(uid).is_none() && self.memory.claim(uid).stored.is_none() => {
                 self.memory.forget_claim(uid);
             }
             Key::Volume(name) if self.volumes.named(name).is_none() => self.memory.forget_volume(name),
-            Key::Claim(_) | Key::Volume(_) => {}
+            Key::Claim(_) | Key::Volume(_) | Key::Intents => {}
         }
     }
     /// How long a request that the driver called invalid still rests.
     fn look_again(&self, key: &Key) -> Option<Duration> {
-        let Key::Claim(uid) = key else { return None };
+        let uid = match key {
+            Key::Claim(uid) => uid,
+            Key::Volume(_) => return None,
+            Key::Intents => return Some(INTENTS_AGAIN),
+        };
         let (until, _) = self.memory.claim(uid).slow?;
         Some(until.saturating_sub(self.ports.host.uptime.uptime())).filter(|left| !left.is_zero())
     }
     /// A driver that is slow to delete must not hold up new volumes.
     fn pool(&self, key: &Key) -> Pool {
         let name = match key {
-            Key::Claim(_) => "claims",
+            Key::Claim(_) | Key::Intents => "claims",
             Key::Volume(_) => "volumes",
         };
         Pool::new(name, Self::WORKERS)

@@ -1,6 +1,7 @@
 //! Decision tables of the reference, upstream's topology example, and PROV-1 to PROV-3 as properties.
 
 mod claims;
+mod intent;
 mod object;
 mod parameters;
 mod topology;

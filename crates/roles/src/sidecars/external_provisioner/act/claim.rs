@@ -1,6 +1,5 @@
 //! CreateVolume, the object of what it made, and asking for another node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,48 +9,47 @@ use bowline_machinery::csi::{Classes, call};
 use bowline_machinery::effect::{EffectError, Fate, Part, describe};
 use bowline_proto::csi::v1::{CreateVolumeResponse, Volume};
 use k8s_openapi::api::core::v1::SecretReference;
-use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use tonic::Code;
 
 use super::super::decide::{persistent_volume, selected_node};
-use super::super::model::{Claim, Creation, Undersized, Why};
+use super::super::model::{Claim, Intent, Undersized, Why};
 use super::super::role::Provisioner;
 
 /// How long a request that the driver called invalid rests, as upstream fixes it.
 const SLOW: Duration = Duration::from_secs(300);
 
 impl Provisioner {
-    pub(super) async fn create(&self, seen: &Claim, creation: &Creation) -> Result<(), EffectError> {
+    pub(super) async fn create(&self, seen: &Claim, intent: &Intent) -> Result<(), EffectError> {
         let claim = seen.object.as_ref();
         let text = format!("External provisioner is provisioning volume for claim \"{}\"", claim.key());
         self.recorder.normal(claim, "Provisioning", text);
-        let mut request = creation.request.clone();
-        request.secrets = self.secrets(creation.secrets.provisioner.as_ref()).await?;
-        request.mutable_parameters = self.mutable_parameters(&creation.attributes_class).await?;
+        let mut request = intent.creation.request.clone();
+        let secrets = self.secrets(intent.creation.secrets.provisioner.as_ref()).await;
+        request.secrets = secrets.map_err(|error| explained(seen, intent, error))?;
+        // From here on a volume may exist.
+        self.memory.change(claim.uid(), |record| record.open = true);
         let send = |request| async move { self.driver.controller().create_volume(request).await };
         let (rpc, object, classes) = ("CreateVolume", describe(claim), Classes::Provisioner);
         let answer = call(&self.effects, rpc, &object, self.timeout, classes, request, send).await;
         match answer {
-            Ok(CreateVolumeResponse { volume: Some(made) }) => self.made(seen, creation, &made),
+            Ok(CreateVolumeResponse { volume: Some(made) }) => {
+                self.made(seen, intent, &made);
+                Ok(())
+            }
             Ok(CreateVolumeResponse { volume: None }) => {
-                self.unanswered(seen, creation);
                 Err(EffectError::unknown("the driver's answer to CreateVolume has no volume"))
             }
-            Err(error) => self.not_made(seen, creation, error),
+            Err(error) => self.not_made(seen, error),
         }
     }
 
     /// Notes what was made; a volume that is too small must not be used.
-    fn made(&self, seen: &Claim, creation: &Creation, made: &Volume) -> Result<(), EffectError> {
+    fn made(&self, seen: &Claim, intent: &Intent, made: &Volume) {
+        let creation = &intent.creation;
         let requested = creation.request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
-        let Some(class) = &seen.class else {
-            self.unanswered(seen, creation);
-            return Err(EffectError::unknown("the class is gone"));
-        };
-        let object = Arc::new(persistent_volume(seen, class, creation, made));
+        let object = Arc::new(persistent_volume(seen, &intent.class, creation, made));
         self.memory.change(seen.object.uid(), |record| {
-            record.settle();
-            record.claim = Some(seen.object.clone());
+            record.open = false;
             if (1..requested).contains(&made.capacity_bytes) {
                 let (handle, secret) = (made.volume_id.clone(), creation.secrets.provisioner.clone());
                 let (got, wanted) = (made.capacity_bytes, requested);
@@ -60,13 +58,16 @@ impl Provisioner {
                 record.unsaved = Some(object);
             }
         });
-        Ok(())
     }
 
     /// Final or open, and what the next attempt may do.
-    fn not_made(&self, seen: &Claim, creation: &Creation, mut error: EffectError) -> Result<(), EffectError> {
-        if error.fate == Fate::Unknown {
-            self.unanswered(seen, creation);
+    fn not_made(&self, seen: &Claim, mut error: EffectError) -> Result<(), EffectError> {
+        if error.lease_lost() && error.fate == Fate::Refused {
+            // Not sent: as it was before.
+            self.memory.change(seen.object.uid(), |record| record.open = seen.attempt.open);
+            return Err(error);
+        }
+        if error.fate == Fate::Unknown || (!seen.exists && !proves_absence(error.code)) {
             return Err(error);
         }
         let reschedule = seen.settings.topology && selected_node(&seen.object).is_some();
@@ -75,7 +76,7 @@ impl Provisioner {
         let class = seen.class.as_ref().map(|class| class.uid().to_owned()).unwrap_or_default();
         let until = self.ports.host.uptime.uptime() + SLOW;
         self.memory.change(seen.object.uid(), |record| {
-            record.settle();
+            record.open = false;
             record.exhausted = exhausted.then(|| error.message.clone());
             record.slow = invalid.then_some((until, class));
         });
@@ -88,46 +89,24 @@ impl Provisioner {
         Err(error)
     }
 
-    /// The call may have taken effect: remember the claim and repeat exactly this call, even if the claim goes away.
-    fn unanswered(&self, seen: &Claim, creation: &Creation) {
-        self.memory.change(seen.object.uid(), |record| {
-            record.claim = Some(seen.object.clone());
-            record.in_progress = true;
-            record.requirement = Some(creation.request.accessibility_requirements.clone());
-        });
-    }
-
-    async fn mutable_parameters(&self, class: &str) -> Result<BTreeMap<String, String>, EffectError> {
-        if class.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let missing =
-            || EffectError::refused(format!("volumeattributesclass.storage.k8s.io \"{class}\" not found"));
-        let class = self.effects.get_live::<VolumeAttributesClass>("", class).await?.ok_or_else(missing)?;
-        if class.driver_name != self.settings.driver {
-            return Err(EffectError::refused(format!(
-                "VolumeAttributesClass \"{}\" is for driver {}, not {}",
-                class.name(),
-                class.driver_name,
-                self.settings.driver
-            )));
-        }
-        Ok(class.parameters.unwrap_or_default())
-    }
-
     /// The volume exists, so this is repeated for ever; one that is there already is ours by name.
     pub(super) async fn save(&self, seen: &Claim) -> Result<(), EffectError> {
         let Some(object) = &seen.attempt.unsaved else { return Ok(()) };
         match self.effects.create(object.as_ref()).await {
             Err(error) if error.conflict() => {
-                if let Some(there) = self.effects.get_live::<PersistentVolume>("", object.name()).await? {
-                    self.volumes.note(there);
-                }
+                let there = self.effects.get_live::<PersistentVolume>("", object.name()).await?;
+                let there = there.ok_or_else(|| {
+                    EffectError::refused(format!(
+                        "persistentvolume \"{}\" existed and is gone",
+                        object.name()
+                    ))
+                })?;
+                self.volumes.note(there);
             }
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        self.memory.forget_claim(seen.object.uid());
+        self.memory.change(seen.object.uid(), |record| record.unsaved = None);
         if seen.exists {
             let text = format!("Successfully provisioned volume {}", object.name());
             self.recorder.normal(seen.object.as_ref(), "ProvisioningSucceeded", text);
@@ -157,7 +136,7 @@ impl Provisioner {
         annotations.remove(keys::SELECTED_NODE);
         annotations.remove(keys::SELECTED_NODE_ALPHA);
         self.effects.replace(Part::Main, &claim).await?;
-        self.memory.forget_claim(claim.uid());
+        self.memory.change(claim.uid(), |record| record.exhausted = None);
         Ok(())
     }
 
@@ -172,4 +151,23 @@ impl Provisioner {
         let text = format!("failed to provision volume with StorageClass \"{class}\": {error}");
         self.recorder.warning(claim, "ProvisioningFailed", text);
     }
+}
+
+/// Whether a refusal says that there is no volume. For a claim that is gone no other request will follow, so the codes
+/// that say nothing about what an earlier call made are not taken for it.
+fn proves_absence(code: i32) -> bool {
+    ![Code::AlreadyExists, Code::PermissionDenied, Code::Unauthenticated]
+        .map(|code| code as i32)
+        .contains(&code)
+}
+
+/// For a claim that is gone, the log is the only place where people learn what is missing.
+fn explained(seen: &Claim, intent: &Intent, mut error: EffectError) -> EffectError {
+    if !seen.exists {
+        let name = &intent.creation.request.name;
+        error.message.push_str(&format!(
+            "; volume `{name}` of a deleted claim may exist and is removed once the secret is there again"
+        ));
+    }
+    error
 }

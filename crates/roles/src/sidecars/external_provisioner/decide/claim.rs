@@ -1,11 +1,16 @@
 //! From a claim to CreateVolume.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use bowline_api::volume::{BLOCK, claim_access_modes, claim_mode, claim_volume, requested_bytes};
 use bowline_api::{Meta, PersistentVolumeClaim, StorageClass, keys, volume};
 use bowline_machinery::{Step, capability};
 use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequirement, VolumeCapability};
 
-use super::super::model::{Action, Claim, Creation, Settings, Why};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::super::model::{Action, Claim, Creation, Intent, Settings, Why};
 use super::{parameters, topology};
 
 type Decision = Step<Action, Why>;
@@ -22,6 +27,25 @@ pub fn decide(seen: &Claim) -> Decision {
     if let Some(made) = &attempt.undersized {
         return Step::Do(Action::Discard { handle: made.handle.clone(), secret: made.secret.clone() });
     }
+    if let Some(stored) = &attempt.stored {
+        if seen.volume_exists {
+            return Step::Do(Action::Forget);
+        }
+        // A volume may exist: only the same call again tells (PROV-1).
+        if attempt.open {
+            return Step::Do(Action::Create(stored.intent.clone()));
+        }
+    }
+    match if seen.exists { new_volume(seen) } else { Step::Done } {
+        // Nothing was made and nothing is asked for any more.
+        Step::Done if attempt.stored.is_some() => Step::Do(Action::Forget),
+        decision => decision,
+    }
+}
+
+/// A claim for which no volume exists.
+fn new_volume(seen: &Claim) -> Decision {
+    let attempt = &seen.attempt;
     if !claim_volume(&seen.object).is_empty() || wanted_from(&seen.object) != Some(&seen.settings.driver) {
         return Step::Done;
     }
@@ -39,19 +63,40 @@ pub fn decide(seen: &Claim) -> Decision {
     if attempt.slow {
         return Step::Wait(Why::Slow);
     }
-    if let (Some(text), true) = (&attempt.exhausted, seen.exists && selected.is_some()) {
+    if let (Some(text), true) = (&attempt.exhausted, selected.is_some()) {
         return Step::Do(Action::Reschedule(Why::Exhausted(text.clone())));
     }
-    match creation(seen, class) {
-        Ok(creation) => Step::Do(Action::Create(Box::new(creation))),
+    match intent(seen, class) {
+        Ok(intent) => match &attempt.stored {
+            Some(stored) if *stored.intent == intent => Step::Do(Action::Create(stored.intent.clone())),
+            _ => Step::Do(Action::Store(Box::new(intent))),
+        },
         Err(why @ Why::Populator(_)) if attempt.told_populator => Step::Wait(why),
         Err(Why::Populator(_)) => Step::Do(Action::TellPopulator),
-        // An unanswered call must not be given up for another node.
-        Err(why @ Why::NodeMissing(_)) if seen.exists && !attempt.in_progress => {
-            Step::Do(Action::Reschedule(why))
-        }
+        Err(why @ Why::NodeMissing(_)) => Step::Do(Action::Reschedule(why)),
         Err(why) => Step::Fail(why),
     }
+}
+
+/// The call, and what else the volume's object is made from.
+fn intent(seen: &Claim, class: &StorageClass) -> Result<Intent, Why> {
+    let creation = creation(seen, class)?;
+    let metadata = |of: &ObjectMeta| ObjectMeta {
+        name: of.name.clone(),
+        namespace: of.namespace.clone(),
+        uid: of.uid.clone(),
+        ..ObjectMeta::default()
+    };
+    let (claim, spec) = (metadata(&seen.object.metadata), seen.object.spec.clone());
+    let claim = PersistentVolumeClaim { metadata: claim, spec, status: None };
+    let class = StorageClass {
+        metadata: metadata(&class.metadata),
+        provisioner: class.provisioner.clone(),
+        reclaim_policy: class.reclaim_policy.clone(),
+        mount_options: class.mount_options.clone(),
+        ..StorageClass::default()
+    };
+    Ok(Intent { claim: Arc::new(claim), class: Arc::new(class), creation })
 }
 
 /// The provisioner that a claim is waiting for.
@@ -114,10 +159,24 @@ fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
         volume_capabilities,
         parameters,
         accessibility_requirements,
+        mutable_parameters: mutable_parameters(seen)?,
         ..CreateVolumeRequest::default()
     };
-    let attributes_class = volume::claim_attributes_class(claim).to_owned();
-    Ok(Creation { request, secrets, fs_type, attributes_class })
+    Ok(Creation { request, secrets, fs_type })
+}
+
+fn mutable_parameters(seen: &Claim) -> Result<BTreeMap<String, String>, Why> {
+    let name = volume::claim_attributes_class(&seen.object);
+    let driver = &seen.settings.driver;
+    match &seen.attributes {
+        _ if name.is_empty() => Ok(BTreeMap::new()),
+        None => Err(Why::Invalid(format!("volumeattributesclass.storage.k8s.io \"{name}\" not found"))),
+        Some(class) if class.driver_name != *driver => Err(Why::Invalid(format!(
+            "VolumeAttributesClass \"{name}\" is for driver {}, not {driver}",
+            class.driver_name
+        ))),
+        Some(class) => Ok(class.parameters.clone().unwrap_or_default()),
+    }
 }
 
 fn check_source(claim: &PersistentVolumeClaim) -> Result<(), Why> {
@@ -162,11 +221,8 @@ fn capabilities(
     claim_access_modes(claim).iter().map(capability).collect::<Result<_, String>>().map_err(Why::Invalid)
 }
 
-/// The topology that was sent with an unanswered call, or the one that fits now.
+/// The topology that fits now.
 fn requirement(seen: &Claim, class: &StorageClass) -> Result<Option<TopologyRequirement>, Why> {
-    if let Some(sent) = &seen.attempt.requirement {
-        return Ok(sent.clone());
-    }
     if !seen.settings.topology {
         return Ok(None);
     }

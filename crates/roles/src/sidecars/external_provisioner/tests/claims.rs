@@ -5,11 +5,14 @@ use bowline_api::{CSINode, Meta, PersistentVolume, PersistentVolumeClaim, Storag
 use bowline_machinery::Step;
 use bowline_proto::csi::v1::volume_capability::AccessType;
 use k8s_openapi::api::core::v1::{TypedLocalObjectReference, TypedObjectReference};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
 
 use super::super::decide::{decide, volume_name};
-use super::super::model::{Action, Attempt, Claim, Cluster, Creation, Observed, Settings, Undersized, Why};
+use super::super::model::{
+    Action, Attempt, Claim, Cluster, Creation, Intent, Observed, Settings, Stored, Undersized, Why,
+};
 use super::{DRIVER, settings, shared};
 
 type Decision = Step<Action, Why>;
@@ -27,6 +30,7 @@ fn seen() -> Claim {
         object: Arc::new(pending()),
         exists: true,
         class: Some(Arc::new(build::class("fast", DRIVER).build())),
+        attributes: None,
         volume_exists: false,
         cluster: Cluster::default(),
         attempt: Attempt::default(),
@@ -58,15 +62,34 @@ impl Claim {
     fn gone(self) -> Self {
         Self { exists: false, ..self }
     }
+    /// With the call stored that is right now.
+    fn stored(self) -> Self {
+        let intent = intent(&self).map(Arc::new);
+        let stored = intent.map(|intent| Stored { intent, lease: None });
+        self.attempt(|a| a.stored = stored)
+    }
+    /// Which may have taken effect.
+    fn open(self) -> Self {
+        self.stored().attempt(|a| a.open = true)
+    }
+}
+
+fn intent(seen: &Claim) -> Option<Intent> {
+    match decision(seen) {
+        Step::Do(Action::Store(intent)) => Some(*intent),
+        Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => None,
+    }
 }
 
 fn decision(seen: &Claim) -> Decision {
     decide(&Observed::Claim(Box::new(seen.clone())))
 }
 
+/// The call that is stored or made.
 fn creation(seen: &Claim) -> Option<Creation> {
     match decision(seen) {
-        Step::Do(Action::Create(creation)) => Some(*creation),
+        Step::Do(Action::Store(intent)) => Some(intent.creation),
+        Step::Do(Action::Create(intent)) => Some(intent.creation.clone()),
         Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => None,
     }
 }
@@ -116,7 +139,7 @@ fn claims_that_get_a_volume() {
         ("node selected", seen().delayed().on_node("n")),
         ("node selected, older key", seen().delayed().claim(alpha)),
         ("being deleted", seen().claim(deleting)),
-        ("deleted while the call hung", seen().gone().attempt(|a| a.in_progress = true)),
+        ("deleted while the call hung", seen().open().gone()),
     ];
     for (name, seen) in table {
         let creation = creation(&seen).unwrap_or_else(|| panic!("{name}: {:?}", decision(&seen)));
@@ -141,18 +164,69 @@ fn what_was_made_comes_first() {
     }
 }
 
+/// What is stored goes before what is asked for now, until its end is known.
+#[test]
+fn stored_calls() {
+    let other = || build::class("fast", DRIVER).parameter("tier", "gold").build();
+    let no_class = |seen: Claim| Claim { class: None, ..seen };
+    let saved = |seen: Claim| Claim { volume_exists: true, ..seen };
+    let bound = |c: &mut PersistentVolumeClaim| c.spec.as_mut().unwrap().volume_name = Some("pv-1".into());
+    let sent = || Step::Do(Action::Create(Arc::new(intent(&seen()).unwrap())));
+    let forget = || Step::Do(Action::Forget);
+    let store = |seen: &Claim| Step::Do(Action::Store(Box::new(intent(seen).unwrap())));
+    let table = [
+        ("nothing stored", seen(), store(&seen())),
+        ("stored, not sent", seen().stored(), sent()),
+        ("stored, not sent, class replaced", seen().stored().class(other()), store(&seen().class(other()))),
+        (
+            "stored, not sent, class gone",
+            no_class(seen().stored()),
+            Step::Wait(Why::ClassMissing("fast".into())),
+        ),
+        ("stored, not sent, claim gone", seen().stored().gone(), forget()),
+        ("stored, not sent, bound elsewhere", seen().stored().claim(bound), forget()),
+        ("open", seen().open(), sent()),
+        ("open, class replaced", seen().open().class(other()), sent()),
+        ("open, class gone", no_class(seen().open()), sent()),
+        ("open, claim and class gone", no_class(seen().open().gone()), sent()),
+        ("open, bound elsewhere", seen().open().claim(bound), sent()),
+        ("open, the object is there", saved(seen().open()), forget()),
+        ("saved, claim gone", saved(seen().stored().gone()), forget()),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(decision(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn attributes_classes_give_their_parameters() {
+    let named = |c: &mut PersistentVolumeClaim| {
+        c.spec.as_mut().unwrap().volume_attributes_class_name = Some("gold".into());
+    };
+    let class = |driver: &str| VolumeAttributesClass {
+        driver_name: driver.into(),
+        parameters: Some([("iops".to_owned(), "9".to_owned())].into()),
+        ..Default::default()
+    };
+    let seen = |attributes| Claim { attributes, ..seen().claim(named).settings(|s| s.modifies = true) };
+    assert_eq!(creation(&seen(Some(class(DRIVER)))).unwrap().request.mutable_parameters["iops"], "9");
+    for (attributes, part) in
+        [(None, "not found"), (Some(class("other.example")), "is for driver other.example")]
+    {
+        assert!(matches!(decision(&seen(attributes)), Step::Fail(Why::Invalid(text)) if text.contains(part)));
+    }
+}
+
 #[test]
 fn another_node_is_asked_for() {
     let full = || seen().delayed().on_node("n").attempt(|a| a.exhausted = Some("full".into()));
     assert_eq!(decision(&full()), Step::Do(Action::Reschedule(Why::Exhausted("full".into()))));
-    assert!(creation(&full().gone()).is_some(), "nobody is there to choose another");
 
     let unregistered = || seen().delayed().on_node("n").settings(|s| s.topology = true);
     let missing = || Why::NodeMissing("n".into());
     assert_eq!(decision(&unregistered()), Step::Do(Action::Reschedule(missing())));
-    let hung = unregistered().attempt(|a| a.in_progress = true);
-    assert_eq!(decision(&hung), Step::Fail(missing()), "an unanswered call is not given up");
-    let repeated = hung.attempt(|a| a.requirement = Some(None));
+    let sent = seen().open().attempt;
+    let repeated = Claim { attempt: sent, ..unregistered() };
     assert!(creation(&repeated).is_some(), "a repeat sends what was sent, though the node is gone");
 
     let mut node = CSINode::default();
@@ -262,10 +336,11 @@ prop_compose! {
     fn any_claim()(
         (exists, delayed, selected, topology, volume_exists) in any::<(bool, bool, bool, bool, bool)>(),
         (class, ours) in any::<(bool, bool)>(),
-        (in_progress, sent, slow, told_populator) in any::<(bool, bool, bool, bool)>(),
+        (stored, open, slow, told_populator) in any::<(bool, bool, bool, bool)>(),
         (unsaved, undersized, exhausted) in any::<(bool, bool, bool)>(),
     ) -> Claim {
-        let mut seen = Claim { exists, volume_exists, ..seen() }.settings(|s| s.topology = topology);
+        let attempt = if stored { seen().stored().attempt } else { Attempt::default() };
+        let mut seen = Claim { exists, volume_exists, attempt, ..seen() }.settings(|s| s.topology = topology);
         if delayed {
             seen = seen.delayed();
         }
@@ -280,8 +355,7 @@ prop_compose! {
         }
         let small = Undersized { handle: "v".into(), secret: None, got: 1, wanted: 2 };
         seen.attempt(|a| {
-            a.in_progress = in_progress;
-            a.requirement = (in_progress && sent).then_some(None);
+            a.open = stored && open;
             a.slow = slow;
             a.told_populator = told_populator;
             a.unsaved = unsaved.then(Arc::default);
@@ -307,9 +381,11 @@ proptest! {
             prop_assert_eq!(decision, Step::Do(Action::Save), "PROV-2: {:?}", seen);
         } else if seen.attempt.undersized.is_some() {
             prop_assert!(matches!(decision, Step::Do(Action::Discard { .. })), "PROV-2: {seen:?}");
-        } else if seen.attempt.in_progress {
-            let rescheduled = matches!(decision, Step::Do(Action::Reschedule(Why::NodeMissing(_))));
-            prop_assert!(!rescheduled, "PROV-1: an unanswered call is repeated: {seen:?}");
+        } else if seen.attempt.open && !seen.volume_exists {
+            prop_assert!(matches!(decision, Step::Do(Action::Create(_))), "PROV-1: repeated: {seen:?}");
+        } else if let Step::Do(Action::Create(intent)) = decision {
+            let stored = seen.attempt.stored.as_ref().map(|stored| &stored.intent);
+            prop_assert_eq!(stored, Some(&intent), "PROV-2: stored before it is sent");
         }
     }
 }

@@ -13,7 +13,7 @@ fn creation() -> Creation {
     let range = CapacityRange { required_bytes: 1 << 30, limit_bytes: 0 };
     let request =
         CreateVolumeRequest { name: "pvc-u-1".into(), capacity_range: Some(range), ..Default::default() };
-    Creation { request, secrets: Secrets::default(), fs_type: "ext4".into(), attributes_class: String::new() }
+    Creation { request, secrets: Secrets::default(), fs_type: "ext4".into() }
 }
 
 fn seen() -> Claim {
@@ -26,6 +26,7 @@ fn seen() -> Claim {
         object: Arc::new(claim),
         exists: true,
         class: None,
+        attributes: None,
         volume_exists: false,
         cluster: Cluster::default(),
         attempt: Attempt::default(),

@@ -1,0 +1,107 @@
+//! Storing a call before it is sent, and removing it when its end is known.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bowline_api::{Lease, Meta};
+use bowline_machinery::effect::{EffectError, Part};
+
+use super::super::intent;
+use super::super::model::{Claim, Intent, Key, Stored};
+use super::super::role::Provisioner;
+
+impl Provisioner {
+    pub(super) async fn store(&self, seen: &Claim, wanted: Intent) -> Result<(), EffectError> {
+        let uid = seen.object.uid();
+        let mut lease = match intent::lease(&self.settings, &self.namespace, &wanted) {
+            Ok(lease) => lease,
+            Err(why) => {
+                self.tell_unstorable(&why);
+                self.keep(uid, wanted, None);
+                return Ok(());
+            }
+        };
+        let before = seen.attempt.stored.as_ref().and_then(|stored| stored.lease.as_ref());
+        let written = match before {
+            Some(before) => {
+                lease.metadata.resource_version.clone_from(&before.metadata.resource_version);
+                self.effects.replace(Part::Main, &lease).await
+            }
+            None => self.effects.create(&lease).await,
+        };
+        match written {
+            Ok(lease) => self.keep(uid, wanted, Some(lease)),
+            Err(error) if error.forbidden() => {
+                self.tell_unstorable(&error.message);
+                self.keep(uid, wanted, None);
+            }
+            Err(error) if error.conflict() => return self.found(uid, lease.name()).await,
+            Err(error) => {
+                if error.not_found() {
+                    self.memory.change(uid, |record| record.stored = None);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// There is one already: this process's, whose answer was lost, or one of a process that may have sent it.
+    async fn found(&self, uid: &str, name: &str) -> Result<(), EffectError> {
+        let Some(lease) = self.effects.get_live::<Lease>(&self.namespace, name).await? else {
+            self.memory.change(uid, |record| record.stored = None);
+            return Err(EffectError::refused(format!("lease {}/{name} existed and is gone", self.namespace)));
+        };
+        let own = intent::is_own(&self.settings, &lease);
+        let stored = intent::stored(lease).map_err(|why| {
+            let lease = format!("{}/{name}", self.namespace);
+            EffectError::refused(format!(
+                "cannot read the CreateVolume that lease {lease} stores: {why}; delete the lease once no volume of this claim is left"
+            ))
+        })?;
+        if own {
+            self.memory.change(uid, |record| record.stored = Some(stored));
+        } else {
+            self.memory.change(uid, |record| record.stored = None);
+            self.memory.adopt(stored);
+        }
+        Ok(())
+    }
+
+    fn keep(&self, uid: &str, intent: Intent, lease: Option<Lease>) {
+        let stored = Stored { intent: Arc::new(intent), lease: lease.map(Arc::new) };
+        self.memory.change(uid, |record| record.stored = Some(stored));
+    }
+
+    pub(super) async fn forget(&self, seen: &Claim) -> Result<(), EffectError> {
+        if let Some(lease) = seen.attempt.stored.as_ref().and_then(|stored| stored.lease.as_ref()) {
+            self.effects.delete(lease.as_ref(), None).await?;
+        }
+        self.memory.forget_claim(seen.object.uid());
+        Ok(())
+    }
+
+    pub(super) fn adopt(&self, unknown: Vec<Stored>) {
+        for stored in unknown {
+            let uid = stored.intent.claim.uid().to_owned();
+            tracing::info!(
+                claim = stored.intent.claim.key().to_string(),
+                volume = stored.intent.creation.request.name,
+                "finishing a CreateVolume that an earlier process stored"
+            );
+            self.memory.adopt(stored);
+            self.queue.add(Key::Claim(uid));
+        }
+    }
+
+    /// Said once: upstream's provisioner never stores its calls, so that work goes on.
+    pub(in super::super) fn tell_unstorable(&self, why: &str) {
+        if !self.unstorable.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                namespace = self.namespace,
+                why,
+                "cannot store a CreateVolume before it is sent: if this process dies before the answer and the claim is deleted, the volume is left in the backend; grant get, list, create, update and delete on leases in this namespace"
+            );
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is stored before CreateVolume is sent, and where: a Lease beside the provisioner's own (ADR 9).
+//!
+//! A claim's owner may write anything on the claim, so that a request read back from there could name another tenant's
+//! volume or any secret. Leases in the provisioner's namespace are its own.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bowline_api::{Lease, Meta, PersistentVolumeClaim, StorageClass, keys};
+use bowline_proto::csi::v1::CreateVolumeRequest;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use prost::Message;
+use serde::{Deserialize, Serialize};
+
+use super::model::{Creation, Intent, Secrets, Settings, Stored};
+
+/// The API server takes 256 KiB of annotations.
+const BYTES_MAX: usize = 250 << 10;
+
+/// An intent as text. The request is CSI's own encoding, so that a repeat is the same to the last byte.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Format {
+    claim: PersistentVolumeClaim,
+    class: StorageClass,
+    request: String,
+    secrets: Secrets,
+    fs_type: String,
+}
+
+/// Selects the intents of a driver.
+pub fn selector(settings: &Settings) -> String {
+    format!("{}={}", keys::CREATE_VOLUME, settings.driver)
+}
+
+/// One name for each claim, so that no two processes store two intents for one volume.
+pub fn name(settings: &Settings, claim_uid: &str) -> String {
+    format!("create-volume-{}-{claim_uid}", settings.driver.to_lowercase())
+}
+
+/// The object that keeps an intent. It can be too large: a topology of thousands of nodes.
+pub fn lease(settings: &Settings, namespace: &str, intent: &Intent) -> Result<Lease, String> {
+    let text = encode(intent)?;
+    if text.len() > BYTES_MAX {
+        return Err(format!("it has {} bytes, and {BYTES_MAX} can be stored", text.len()));
+    }
+    let metadata = ObjectMeta {
+        name: Some(name(settings, intent.claim.uid())),
+        namespace: Some(namespace.to_owned()),
+        labels: Some([(keys::CREATE_VOLUME.to_owned(), settings.driver.clone())].into()),
+        annotations: Some([(keys::CREATE_VOLUME.to_owned(), text)].into()),
+        ..ObjectMeta::default()
+    };
+    let spec = LeaseSpec { holder_identity: Some(settings.identity.clone()), ..LeaseSpec::default() };
+    Ok(Lease { metadata, spec: Some(spec) })
+}
+
+/// Whether this process stored it.
+pub fn is_own(settings: &Settings, lease: &Lease) -> bool {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == Some(&settings.identity)
+}
+
+pub fn stored(lease: Lease) -> Result<Stored, String> {
+    let text = lease.annotation(keys::CREATE_VOLUME).ok_or("it has no annotation")?;
+    let intent = decode(text)?;
+    Ok(Stored { intent: Arc::new(intent), lease: Some(Arc::new(lease)) })
+}
+
+fn encode(intent: &Intent) -> Result<String, String> {
+    let Intent { claim, class, creation } = intent;
+    // SEC-1: secrets are read for each call and never stored.
+    let request = CreateVolumeRequest { secrets: Default::default(), ..creation.request.clone() };
+    let format = Format {
+        claim: claim.as_ref().clone(),
+        class: class.as_ref().clone(),
+        request: STANDARD.encode(request.encode_to_vec()),
+        secrets: creation.secrets.clone(),
+        fs_type: creation.fs_type.clone(),
+    };
+    serde_json::to_string(&format).map_err(|error| error.to_string())
+}
+
+fn decode(text: &str) -> Result<Intent, String> {
+    let format: Format = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let request = STANDARD.decode(format.request).map_err(|error| error.to_string())?;
+    let request = CreateVolumeRequest::decode(request.as_slice()).map_err(|error| error.to_string())?;
+    let creation = Creation { request, secrets: format.secrets, fs_type: format.fs_type };
+    Ok(Intent { claim: Arc::new(format.claim), class: Arc::new(format.class), creation })
+}

@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use bowline_api::{Meta, build, keys};
+use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, Topology, TopologyRequirement};
+use k8s_openapi::api::core::v1::SecretReference;
+
+use super::super::intent;
+use super::super::model::{Creation, Intent, Secrets, Settings};
+use super::{DRIVER, settings};
+
+fn stored_intent() -> Intent {
+    let mut claim = build::claim("data").class("fast").build();
+    claim.metadata.uid = Some("u-1".into());
+    let place = Topology { segments: [("zone".to_owned(), "a".to_owned())].into() };
+    let request = CreateVolumeRequest {
+        name: "pvc-u-1".into(),
+        capacity_range: Some(CapacityRange { required_bytes: 1 << 30, limit_bytes: 0 }),
+        accessibility_requirements: Some(TopologyRequirement {
+            requisite: vec![place.clone()],
+            preferred: vec![place],
+        }),
+        ..Default::default()
+    };
+    let secret = SecretReference { name: Some("s".into()), namespace: Some("ns".into()) };
+    let secrets = Secrets { provisioner: Some(secret), ..Secrets::default() };
+    Intent {
+        claim: Arc::new(claim),
+        class: Arc::new(build::class("fast", DRIVER).build()),
+        creation: Creation { request, secrets, fs_type: "ext4".into() },
+    }
+}
+
+#[test]
+fn an_intent_is_read_as_it_was_stored() {
+    let intent = stored_intent();
+    let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+    assert_eq!((lease.namespace(), lease.name()), ("ns", "create-volume-d.example-u-1"));
+    assert_eq!(lease.label(keys::CREATE_VOLUME), Some(DRIVER));
+    assert!(intent::is_own(&settings(), &lease));
+    assert!(!intent::is_own(&Settings { identity: "another".into(), ..settings() }, &lease));
+    assert_eq!(*intent::stored(lease).unwrap().intent, intent);
+}
+
+#[test]
+fn no_secret_is_stored() {
+    let mut intent = stored_intent();
+    intent.creation.request.secrets = [("password".to_owned(), "hunter2".to_owned())].into();
+    let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+    let stored = intent::stored(lease).unwrap();
+    assert!(stored.intent.creation.request.secrets.is_empty(), "SEC-1");
+}
+
+#[test]
+fn what_cannot_be_stored_or_read_is_an_error() {
+    let mut intent = stored_intent();
+    intent.creation.request.parameters = [("x".to_owned(), "y".repeat(300 << 10))].into();
+    assert!(intent::lease(&settings(), "ns", &intent).unwrap_err().contains("can be stored"));
+    let mut lease = intent::lease(&settings(), "ns", &stored_intent()).unwrap();
+    for text in ["", "{}", r#"{"claim":{},"class":{},"request":"?","secrets":{},"fsType":""}"#] {
+        lease.set_annotation(keys::CREATE_VOLUME, text);
+        assert!(intent::stored(lease.clone()).is_err(), "{text}");
+    }
+}
