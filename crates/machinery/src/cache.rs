@@ -9,6 +9,7 @@ use bowline_api::{Meta, ObjectKey};
 use tokio::sync::{Notify, watch};
 
 use crate::client::Object;
+use crate::refresh::Refresh;
 
 /// What happened to one object. Both sides are set for an update.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ struct Inner<K> {
     listed_now: Notify,
     /// Counts changes, for those who wait for a condition.
     changes: watch::Sender<u64>,
+    refresh: Arc<Refresh>,
 }
 
 struct State<K> {
@@ -89,6 +91,7 @@ impl<K: Object> Default for Cache<K> {
                 listed: AtomicBool::default(),
                 listed_now: Notify::new(),
                 changes,
+                refresh: Arc::default(),
             }),
         }
     }
@@ -158,6 +161,15 @@ impl<K: Object> Cache<K> {
             }
             woken.await;
         }
+    }
+
+    /// Waits until the cache holds what the store had when this was called, or later.
+    pub async fn refreshed(&self) {
+        self.inner.refresh.done().await;
+    }
+
+    pub(crate) fn refresh(&self) -> Arc<Refresh> {
+        self.inner.refresh.clone()
     }
 
     fn listed(&self) {
@@ -312,6 +324,7 @@ impl<K: Object> Cache<K> {
     /// No first list will come any more: whoever waits for it may go on, and finds that the process is to end.
     pub(crate) fn ended(&self) {
         self.listed();
+        self.inner.refresh.end();
     }
 
     /// Applies one change, if it is `allowed`, and tells the handlers. Older versions than the cached one are dropped.

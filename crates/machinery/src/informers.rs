@@ -61,7 +61,8 @@ impl Informers {
         let cache = Cache::<K>::default();
         kinds.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
         let scope = kinds.scopes.get(&TypeId::of::<K>()).cloned().unwrap_or_default();
-        let reflector = Reflector::new(self.client.clone(), scope, self.random.clone(), cache.clone());
+        let reflector = Reflector::new(self.client.clone(), scope, self.random.clone(), cache.clone())
+            .on_request(cache.refresh());
         let (stop, ended) = (self.stop.clone(), cache.clone());
         tokio::spawn(async move {
             reflector.run(stop).await;

@@ -22,6 +22,7 @@ pub mod ports;
 pub mod queue;
 mod recent;
 pub mod reflector;
+mod refresh;
 pub mod role;
 pub mod secrets;
 pub mod serve;

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | first list | `0` | whatever the server has at hand; in pages of 500 if it pages |
 //! | list again | newest seen, `NotOlderThan` | a lagging server must wait or refuse, it may not answer with the past |
+//! | a new leader asks, see `refresh` | absent | as below |
 //! | the server answers that with 410 or "Too large resource version" | absent | the store's own state, not a server's copy |
 //! | watch | newest seen | events and bookmarks move it on; 410 leads to a list again |
 //!
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::client::line::jitter;
 use crate::client::{Client, Object, one_line};
+use crate::refresh::Refresh;
 
 const PAGE: u32 = 500;
 /// The server ends a watch after this long plus up to as much again, so that watches spread over servers.
@@ -108,6 +110,7 @@ pub(crate) struct Reflector<K, T> {
     pages: bool,
     /// The next list asks the store itself.
     ask_store: bool,
+    refresh: Arc<Refresh>,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
@@ -115,7 +118,24 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
     pub fn new(client: Client, scope: Scope, random: Arc<dyn Random>, target: T) -> Self {
         let backoff = Backoff::new(random.clone());
         let kind = std::marker::PhantomData;
-        Self { client, scope, random, target, backoff, newest: 0, pages: false, ask_store: false, kind }
+        let refresh = Arc::default();
+        Self {
+            client,
+            scope,
+            random,
+            target,
+            backoff,
+            newest: 0,
+            pages: false,
+            ask_store: false,
+            refresh,
+            kind,
+        }
+    }
+
+    /// Lists again when asked to.
+    pub fn on_request(self, refresh: Arc<Refresh>) -> Self {
+        Self { refresh, ..self }
     }
 
     pub async fn run(mut self, stop: CancellationToken) {
@@ -142,6 +162,8 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
     }
 
     async fn list(&mut self) -> Result<(), ListError> {
+        let request = self.refresh.asked();
+        self.ask_store |= self.refresh.is_wanted();
         let listed = match self.list_from((!self.ask_store).then_some(self.newest)).await {
             Err(ListError::Server(error)) if !self.ask_store && self.newest > 0 && unavailable(&error) => {
                 tracing::info!(kind = %K::kind(&()), version = self.newest, error = %error, "the API server cannot list at the newest version seen, asking for the latest");
@@ -156,6 +178,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
         }
         self.ask_store = false;
         self.newest = self.newest.max(version);
+        self.refresh.answer(request);
         Ok(())
     }
 
@@ -207,12 +230,16 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
 
     /// Watches on and on, until a list is needed again.
     async fn watch(&mut self) {
+        let refresh = self.refresh.clone();
         loop {
             let (begun, before) = (Instant::now(), self.newest);
             let lasts = WATCH_MIN + jitter(&*self.random, WATCH_MIN);
-            let ended = match tokio::time::timeout(lasts + WATCH_GRACE, self.watch_once(lasts)).await {
-                Ok(ended) => ended,
-                Err(_) => Ended::Closed,
+            let ended = tokio::select! {
+                biased;
+                () = refresh.wanted() => return,
+                ended = tokio::time::timeout(lasts + WATCH_GRACE, self.watch_once(lasts)) => {
+                    ended.unwrap_or(Ended::Closed)
+                }
             };
             match ended {
                 Ended::Closed if begun.elapsed() >= WATCH_SHORT || self.newest > before => {}

@@ -28,24 +28,26 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
         role.watch(&mut watches);
         watches.synced().await;
         role.begin().await?;
-        Ok(role)
+        Ok((role, watches))
     };
-    let role = tokio::select! {
+    let (role, watches) = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
         role = started => role?,
     };
     queue.set_backoff(role.backoff());
-    // A standby has its caches filled and its keys queued, and goes on from here.
     if let Some(leadership) = &leadership {
+        // A standby has its caches filled and its keys queued, and goes on from here. What the leader before it did last may
+        // be missing in its caches; it is not after a list that the store itself answered.
+        let leading = async {
+            leadership.acquired().await;
+            watches.refreshed().await;
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
-            acquired = leadership.acquired() => {
-                if !acquired {
-                    return Err(RunError::LeaseLost(leadership.name().to_owned()));
-                }
-            }
+            () = leadership.lost() => return Err(RunError::LeaseLost(leadership.name().to_owned())),
+            () = leading => {}
         }
     }
     tracing::info!(role = R::NAME, "started");

@@ -1,5 +1,7 @@
 //! The runner with a role that counts: each key is a number to reach.
 
+mod standby;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -157,4 +159,19 @@ async fn a_role_ends_with_what_runs_alongside() {
     a_while().await;
     seen.alongside.notify_one();
     assert_eq!(task.await.unwrap().unwrap_err().to_string(), "the directory is gone");
+}
+
+/// Caches and their handlers outlive a role: they must not keep it, its memory or its connections.
+#[tokio::test(start_paused = true)]
+async fn a_role_is_freed_when_it_has_ended() {
+    let seen = Seen::default();
+    let (stop, task) = start(&seen);
+    a_while().await;
+    (seen.add(3), seen.add(0), seen.add(TOO_MUCH + 1));
+    a_while().await;
+    assert!(Arc::strong_count(&seen.counts) > 1, "the role holds it");
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    // Timers of keys that wait or back off hold the queue, not the role.
+    assert_eq!(Arc::strong_count(&seen.counts), 1, "nothing holds the role");
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 
 use super::Role;
 use crate::cache::{Cache, Change};
@@ -15,12 +15,13 @@ pub struct Watches<R: Role> {
     role: Weak<R>,
     queue: Queue<R::Key>,
     complete: Vec<BoxFuture<'static, ()>>,
+    fresh: Vec<BoxFuture<'static, ()>>,
 }
 
 impl<R: Role> Watches<R> {
     pub(super) fn new(role: &Arc<R>, queue: &Queue<R::Key>) -> Self {
         // Caches may outlive the role: their handlers must not keep it.
-        Self { role: Arc::downgrade(role), queue: queue.clone(), complete: Vec::new() }
+        Self { role: Arc::downgrade(role), queue: queue.clone(), complete: Vec::new(), fresh: Vec::new() }
     }
 
     /// Calls `wake` with each object there is and each later change; it adds the keys that are concerned.
@@ -42,8 +43,9 @@ impl<R: Role> Watches<R> {
 
     /// A cache that is only read: work waits for it, changes wake nothing.
     pub fn read<K: Object>(&mut self, cache: &Cache<K>) -> &mut Self {
-        let cache = cache.clone();
-        self.complete.push(Box::pin(async move { cache.synced().await }));
+        let (complete, fresh) = (cache.clone(), cache.clone());
+        self.complete.push(Box::pin(async move { complete.synced().await }));
+        self.fresh.push(Box::pin(async move { fresh.refreshed().await }));
         self
     }
 
@@ -53,9 +55,14 @@ impl<R: Role> Watches<R> {
     }
 
     /// Waits until every cache is complete.
-    pub(super) async fn synced(self) {
-        for complete in self.complete {
+    pub(super) async fn synced(&mut self) {
+        for complete in self.complete.drain(..) {
             complete.await;
         }
+    }
+
+    /// Waits until every cache holds what the store has now.
+    pub(super) async fn refreshed(self) {
+        join_all(self.fresh).await;
     }
 }
