@@ -31,6 +31,8 @@ pub const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIden
 pub const CREATE_VOLUME: &str = "csi.bowline.dev/create-volume";
 /// On a VolumeAttachment: the driver's name for the node, kept for when the CSINode is gone.
 pub const ATTACHMENT_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+/// On a VolumeAttachment: the driver's name for the volume, kept for when the PersistentVolume is gone.
+pub const ATTACHMENT_VOLUME_HANDLE: &str = "csi.bowline.dev/volume-handle";
 /// On a node: JSON map of driver to node id.
 pub const CSI_NODE_ID: &str = "csi.volume.kubernetes.io/nodeid";
 /// On a node: attach and detach are the controller's job.

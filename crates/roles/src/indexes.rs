@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_api::{Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
-use bowline_api::{ObjectKey, keys, node, pod, volume};
+use bowline_api::{ObjectKey, keys, name, node, pod, volume};
 use bowline_machinery::Cache;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 pub const ATTACHMENTS_OF_VOLUME: &str = "attachments-of-volume";
 /// Attachments by the name of their node.
 pub const ATTACHMENTS_ON_NODE: &str = "attachments-on-node";
+/// Attachments that keep the handle of their volume, by the name that the kubelet knows it by.
+pub const ATTACHMENTS_BY_UNIQUE_NAME: &str = "attachments-by-unique-name";
 /// CSI volumes by the name that the kubelet knows them by; two objects may stand for one volume.
 pub const VOLUMES_BY_UNIQUE_NAME: &str = "volumes-by-unique-name";
 /// CSI volumes by driver.
@@ -43,6 +45,13 @@ pub fn attachments(cache: &Cache<VolumeAttachment>) {
         volume::attachment_volume(a).map(String::from).into_iter().collect()
     });
     cache.index(ATTACHMENTS_ON_NODE, |a| vec![a.spec.node_name.clone()]);
+    cache.index(ATTACHMENTS_BY_UNIQUE_NAME, |a| kept_name(a).into_iter().collect());
+}
+
+/// The unique name of the volume that an attachment keeps for when the volume's object is gone.
+pub fn kept_name(attachment: &VolumeAttachment) -> Option<String> {
+    let handle = attachment.annotation(keys::ATTACHMENT_VOLUME_HANDLE)?;
+    Some(name::unique_volume(&attachment.spec.attacher, handle))
 }
 
 pub fn volumes(cache: &Cache<PersistentVolume>) {

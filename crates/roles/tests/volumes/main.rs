@@ -4,6 +4,8 @@
 
 mod driver;
 mod intents;
+mod lag;
+mod orphans;
 mod world;
 
 use std::time::Duration;

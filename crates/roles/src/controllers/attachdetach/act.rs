@@ -1,10 +1,11 @@
 //! One effect per action.
 
-use bowline_api::{Pod, VolumeAttachment, name};
-use bowline_machinery::EffectError;
+use bowline_api::{Node, PersistentVolume, Pod, VolumeAttachment, keys, name};
+use bowline_machinery::{EffectError, Step};
 use k8s_openapi::api::storage::v1::{VolumeAttachmentSource, VolumeAttachmentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::decide::decide_on;
 use super::model::{Action, Observed, OnNode};
 use super::observe::attach_error;
 use super::role::Controller;
@@ -21,6 +22,10 @@ impl Controller {
                 self.memory.change(&seen.key, &node, |note| note.unwanted_since = Some(now));
                 Ok(())
             }
+            Action::StopTimer { node } => {
+                self.memory.change(&seen.key, &node, |note| note.unwanted_since = None);
+                Ok(())
+            }
             Action::TellAttached { node } => {
                 let on = on(seen, &node)?;
                 let text = format!("AttachVolume.Attach succeeded for volume \"{}\" ", on.volume);
@@ -34,7 +39,9 @@ impl Controller {
                 let on = on(seen, &node)?;
                 self.tell_failed(seen, &node, &error);
                 let told = on.attachment.as_ref().and_then(|a| attach_error(&a.object));
-                self.memory.change(&seen.key, &node, |note| note.told_error = told);
+                self.memory.change(&seen.key, &node, |note| {
+                    (note.told_error, note.tell_attached) = (told, true);
+                });
                 Ok(())
             }
             Action::TellWaiting { node, why } => {
@@ -63,6 +70,7 @@ impl Controller {
         let attachment = VolumeAttachment {
             metadata: ObjectMeta {
                 name: Some(name::attachment(handle, driver, node)),
+                annotations: Some([(keys::ATTACHMENT_VOLUME_HANDLE.to_owned(), handle.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             spec: VolumeAttachmentSpec {
@@ -75,18 +83,47 @@ impl Controller {
             },
             status: None,
         };
-        self.effects.create(&attachment).await.map(drop)
+        self.effects.create(&attachment).await?;
+        self.memory.change(&seen.key, node, |note| note.tell_attached = true);
+        Ok(())
     }
 
     async fn report(&self, seen: &Observed, node: &str, listed: bool) -> Result<(), EffectError> {
+        if !listed && self.volume_appeared(on(seen, node)?).await? {
+            return Ok(());
+        }
         self.reports.change(&self.effects, &self.nodes, node, &seen.key, listed).await
     }
 
+    /// There is no way back from here: the driver takes away what may be mounted. What the decision rests on is read past
+    /// the caches, and if that changes it, the next step is decided on what was read.
     async fn detach(&self, seen: &Observed, node: &str) -> Result<(), EffectError> {
-        match &on(seen, node)?.attachment {
-            Some(attachment) => self.effects.delete(attachment.object.as_ref(), None).await,
-            None => Ok(()),
+        let here = on(seen, node)?;
+        let Some(attachment) = &here.attachment else { return Ok(()) };
+        if self.volume_appeared(here).await? {
+            return Ok(());
         }
+        match self.effects.get_live::<Node>("", node).await? {
+            Some(live) => self.nodes.note(live),
+            None if self.nodes.named(node).is_none() => {}
+            // What it had in use at its end is not known before the watch says so.
+            None => return Err(EffectError::refused(format!("node {node} was deleted a moment ago"))),
+        }
+        let detach = Step::Do(Action::Detach { node: node.to_owned() });
+        let still = self.see_on(&seen.key, Some(node)).is_some_and(|now| decide_on(&now, node) == detach);
+        if still { self.effects.delete(attachment.object.as_ref(), None).await } else { Ok(()) }
+    }
+
+    /// Whether a volume that the cache lacks exists: pods may want it, and nothing is decided without it.
+    async fn volume_appeared(&self, here: &OnNode) -> Result<bool, EffectError> {
+        if here.volume.is_empty() || self.volumes.named(&here.volume).is_some() {
+            return Ok(false);
+        }
+        let Some(live) = self.effects.get_live::<PersistentVolume>("", &here.volume).await? else {
+            return Ok(false);
+        };
+        self.volumes.note(live);
+        Ok(true)
     }
 }
 

@@ -70,6 +70,9 @@ fn may_detach(seen: &Observed, here: &OnNode) -> bool {
 /// Pods want it here: attach, wait for the driver, report, tell.
 fn provide(seen: &Observed, node: &str, here: &OnNode) -> Decision {
     let name = node.to_owned();
+    if here.unwanted_for.is_some() {
+        return Step::Do(Action::StopTimer { node: name });
+    }
     let attached = here.attachment.as_ref().is_some_and(|a| a.attached && !a.deleting);
     match (attached, here.report) {
         (true, Report::No | Report::Unsure) if here.node != NodeState::Gone => {

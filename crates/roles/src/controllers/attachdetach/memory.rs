@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::model::OnNode;
+
 /// What is remembered of a volume on a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
@@ -36,12 +38,18 @@ impl Memory {
         change(state.notes.entry(volume.to_owned()).or_default().entry(node.to_owned()).or_default());
     }
 
-    /// Keeps notes only for these nodes of a volume; of all, or of the one that was looked at.
-    pub(super) fn keep<T>(&self, volume: &str, only: Option<&str>, nodes: &BTreeMap<String, T>) {
+    /// Keeps notes only for these nodes of a volume; of all, or of the one that was looked at. What pods were told does
+    /// not count for those that come after them.
+    pub(super) fn keep(&self, volume: &str, only: Option<&str>, nodes: &BTreeMap<String, OnNode>) {
         let mut state = self.lock();
         if let Some(notes) = state.notes.get_mut(volume) {
             let looked_at = |node: &str| only.is_none_or(|only| only == node);
             notes.retain(|node, _| !looked_at(node) || nodes.contains_key(node));
+            for (_, note) in
+                notes.iter_mut().filter(|(n, _)| nodes.get(*n).is_some_and(|on| on.pods.is_empty()))
+            {
+                (note.told_waiting, note.tell_attached) = (false, false);
+            }
             if notes.is_empty() {
                 state.notes.remove(volume);
             }
@@ -52,13 +60,21 @@ impl Memory {
         self.lock().departed.insert(node.to_owned(), in_use.iter().cloned().collect());
     }
 
-    pub(super) fn arrived(&self, node: &str) {
+    /// The node is there again, or nothing is attached to it any more.
+    pub(super) fn forget_departed(&self, node: &str) {
         self.lock().departed.remove(node);
     }
 
     /// Whether a gone node may have a volume mounted. One that we never saw may have anything.
     pub(super) fn in_use_when_gone(&self, node: &str, volume: &str) -> bool {
         self.lock().departed.get(node).is_none_or(|in_use| in_use.contains(volume))
+    }
+
+    /// How many volumes and how many deleted nodes are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.notes.len(), state.departed.len())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

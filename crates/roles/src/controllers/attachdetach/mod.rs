@@ -1,7 +1,7 @@
 //! kube-controller-manager's persistentvolume-attach-detach-controller: decides which volume belongs on which node.
 //!
 //! Desired: the volumes of pods that are bound to a node and have not ended. Actual: VolumeAttachments and
-//! `node.status.volumesAttached`. A world role, keyed by the unique name of a volume: one decision sees a volume on all
+//! `node.status.volumesAttached`. Keyed by the unique name of a volume: one decision sees a volume on all
 //! its nodes, so that a single writer is never attached twice. Nodes of a shared volume are worked on side by side.
 //!
 //! | watches | writes |
@@ -16,16 +16,16 @@
 //! - A volume is reported in `volumesAttached` only after `status.attached`, and the removal of the report is accepted
 //!   before the attachment is deleted.
 //!
-//! Why no live read of the node is needed before a detach: the kubelet publishes `volumesInUse` before it reads
-//! `volumesAttached`, and we take the report back before we read `volumesInUse` from the answer to that same write. Both
-//! fields live in one object, whose writes have one order, so one of the two sees the other.
+//! Before an attachment is deleted, the node is read past the cache, which may lag. Nothing can slip in after that read: the
+//! kubelet publishes `volumesInUse` before it reads `volumesAttached`, where the volume is not listed any more.
 //!
 //! In memory are only timers, events already told, and the last words of nodes that are gone. After a restart the timers
 //! start anew, and a gone node counts as using everything.
 //!
 //! Differences from upstream: everything is pushed, nothing polls; an uncertain attachment of a single-writer volume
 //! blocks other nodes; handles may contain `^`; a lost attachment is noticed when its object changes, not after 60 s.
-//! Attachments whose volume object is gone are left alone, as upstream does. In-tree migration is not there.
+//! Attachments keep the handle of their volume in an annotation, so that they are detached although the volume's object was
+//! removed by force; without the annotation they are left alone, as upstream does. In-tree migration is not there.
 
 mod act;
 mod decide;

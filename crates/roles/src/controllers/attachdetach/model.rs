@@ -109,6 +109,10 @@ pub enum Action {
     StartTimer {
         node: String,
     },
+    /// It is wanted again: the next time is counted from its beginning.
+    StopTimer {
+        node: String,
+    },
     TellAttached {
         node: String,
     },

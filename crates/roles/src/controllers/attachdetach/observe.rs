@@ -48,8 +48,16 @@ impl Controller {
                 let name = attachment.spec.node_name.clone();
                 here(&mut nodes, &name);
                 if let Some(on) = nodes.get_mut(&name) {
-                    on.add_attachment(object, self.see_attachment(attachment, key));
+                    on.add_attachment(object.name(), self.see_attachment(attachment, key));
                 }
+            }
+        }
+        for attachment in self.orphans(key, only) {
+            let name = attachment.spec.node_name.clone();
+            here(&mut nodes, &name);
+            if let Some(on) = nodes.get_mut(&name) {
+                let volume = volume::attachment_volume(&attachment).unwrap_or_default().to_owned();
+                on.add_attachment(&volume, self.see_attachment(attachment, key));
             }
         }
         for node in self.nodes_reporting(key, only) {
@@ -58,9 +66,11 @@ impl Controller {
         for (node, on) in nodes.iter_mut().filter(|(_, on)| on.attachment.is_none()) {
             // An attachment under our name whose volume object is gone or was replaced.
             let stray = self.attachments.named(&name::attachment(handle, driver, node));
-            on.attachment = stray.map(|object| self.see_attachment(object, key));
+            if let Some(object) = stray {
+                let volume = volume::attachment_volume(&object).unwrap_or_default().to_owned();
+                on.add_attachment(&volume, self.see_attachment(object, key));
+            }
         }
-        self.memory.keep(key, only, &nodes);
         nodes.iter_mut().for_each(|(node, on)| self.recall(key, node, on));
         let shared = volumes.iter().all(|v| volume::multi_attach(v));
         (!nodes.is_empty()).then(|| Observed {
@@ -107,6 +117,16 @@ impl Controller {
         found.into_iter().filter(|a| volume::attachment_volume(a) == Some(object.name()))
     }
 
+    /// Attachments of the volume whose object is gone.
+    fn orphans(&self, key: &str, only: Option<&str>) -> Vec<Arc<VolumeAttachment>> {
+        let mut kept = self.attachments.indexed(indexes::ATTACHMENTS_BY_UNIQUE_NAME, key);
+        let gone = |a: &VolumeAttachment| {
+            volume::attachment_volume(a).is_some_and(|name| self.volumes.named(name).is_none())
+        };
+        kept.retain(|a| only.is_none_or(|only| a.spec.node_name == only) && gone(a));
+        kept
+    }
+
     /// Nodes whose `volumesAttached` names the volume.
     fn nodes_reporting(&self, key: &str, only: Option<&str>) -> Vec<Arc<Node>> {
         let Some(only) = only else { return self.nodes.indexed(indexes::NODES_BY_ATTACHED_VOLUME, key) };
@@ -145,18 +165,8 @@ impl Controller {
         }
     }
 
-    /// Brings the memory up to date with what is seen, and adds what it knows.
+    /// Adds what the memory knows.
     fn recall(&self, key: &str, node: &str, on: &mut OnNode) {
-        let attached = on.attachment.as_ref().is_some_and(|a| a.attached);
-        let wanted = !on.pods.is_empty();
-        self.memory.change(key, node, |note| {
-            if wanted {
-                note.unwanted_since = None;
-                note.tell_attached |= !attached;
-            } else {
-                (note.told_waiting, note.tell_attached) = (false, false);
-            }
-        });
         let note = self.memory.note(key, node);
         let now = self.ports.host.uptime.uptime();
         on.unwanted_for = note.unwanted_since.map(|since| now.saturating_sub(since));
@@ -168,9 +178,9 @@ impl Controller {
 
 impl OnNode {
     /// Of two attachments to one node, ours counts.
-    fn add_attachment(&mut self, object: &PersistentVolume, attachment: Attachment) {
+    fn add_attachment(&mut self, volume: &str, attachment: Attachment) {
         if self.volume.is_empty() {
-            self.volume = object.name().to_owned();
+            self.volume = volume.to_owned();
         }
         if self.attachment.is_none() || attachment.ours {
             self.attachment = Some(attachment);

@@ -43,7 +43,7 @@ impl Reports {
         if node::volumes_attached(object).contains(&volume) {
             return Report::Yes;
         }
-        let one = self.one(object.name());
+        let Some(one) = lock(&self.0).get(object.name()).cloned() else { return Report::No };
         let unsure = lock(&one.unsure);
         let may_land = unsure.version == object.version() && unsure.volumes.contains(volume);
         if may_land { Report::Unsure } else { Report::No }
@@ -69,7 +69,12 @@ impl Reports {
                         nodes.note(fresh);
                     }
                 }
-                done => return done,
+                done => {
+                    if nodes.named(name).is_none() {
+                        self.forget(name);
+                    }
+                    return done;
+                }
             }
         }
         Err(EffectError::refused(format!("node {name} is changed by others all the time")))
@@ -110,6 +115,16 @@ impl Reports {
                 Err(error)
             }
         }
+    }
+
+    /// Nothing can land on a node that is gone.
+    pub(super) fn forget(&self, node: &str) {
+        lock(&self.0).remove(node);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
     }
 
     fn one(&self, node: &str) -> Arc<OneNode> {

@@ -92,6 +92,16 @@ impl Role for Controller {
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         self.perform(action, &seen).await
     }
+    fn waiting(&self, key: &Key, seen: &Observed, why: &Why) {
+        self.memory.keep(&key.volume, key.node.as_deref(), &seen.nodes);
+        if let Why::Attaching { node } = why {
+            self.memory.change(&key.volume, node, |note| note.tell_attached = true);
+        }
+    }
+    fn settled(&self, key: &Key) {
+        let nodes = self.see(key).map(|seen| seen.nodes).unwrap_or_default();
+        self.memory.keep(&key.volume, key.node.as_deref(), &nodes);
+    }
     async fn failed(&self, key: &Key, error: &EffectError) {
         // Pods are told when it was the attachment that could not be made.
         if let Some(seen) = self.see(key)

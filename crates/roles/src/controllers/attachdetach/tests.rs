@@ -1,5 +1,7 @@
 //! Decisions for one volume on one or two nodes, and ATT-2 and ATT-3 as properties.
 
+mod churn;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +106,7 @@ fn attach_decisions() {
     let wanted = || nothing().pod("p");
     let table = [
         ("wanted", wanted(), attach()),
+        ("wanted again", wanted().attached().unwanted_for(9), Step::Do(Action::StopTimer { node: on("a") })),
         ("kubelet attaches itself", wanted().node(NodeState::Unmanaged), Step::Done),
         ("unready node gets it, too", wanted().node(UNREADY), attach()),
         ("node gone", wanted().node(NodeState::Gone), Step::Wait(Why::NodeGone { node: on("a") })),
@@ -325,6 +328,7 @@ fn done(seen: &mut Observed, action: Action) {
         Action::Unreport { node } => change(nodes, node, &|on| on.report(Report::No)),
         Action::Detach { node } => change(nodes, node, &OnNode::deleting),
         Action::StartTimer { node } => change(nodes, node, &|on| on.unwanted_for(0)),
+        Action::StopTimer { node } => change(nodes, node, &|on| OnNode { unwanted_for: None, ..on }),
         Action::TellAttached { node } => change(nodes, node, &|on| OnNode { tell_attached: false, ..on }),
         Action::TellFailed { node, .. } => change(nodes, node, &|on| OnNode { untold_error: None, ..on }),
         Action::TellWaiting { node, .. } => change(nodes, node, &OnNode::told_waiting),

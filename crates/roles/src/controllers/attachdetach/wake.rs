@@ -42,16 +42,34 @@ impl Controller {
 
     pub(super) fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Wake) {
         let Some(attachment) = change.latest() else { return };
-        if let Some(volume) = volume::attachment_volume(attachment) {
-            self.wake_volume(volume, Some(&attachment.spec.node_name), queue);
+        let node = &attachment.spec.node_name;
+        self.wake_attachment(attachment, queue);
+        if change.new.is_none() && self.attachments.indexed_len(indexes::ATTACHMENTS_ON_NODE, node) == 0 {
+            self.memory.forget_departed(node);
+        }
+    }
+
+    /// One whose volume object is gone keeps the name of the volume itself.
+    fn wake_attachment(&self, attachment: &VolumeAttachment, queue: &Wake) {
+        let node = Some(attachment.spec.node_name.as_str());
+        let object = volume::attachment_volume(attachment).and_then(|name| self.volumes.named(name));
+        let name = object.and_then(|object| volume::unique_name(&object));
+        if let Some(volume) = name.or_else(|| indexes::kept_name(attachment)) {
+            self.wake(volume, node, queue);
         }
     }
 
     /// A new list concerns the volumes that came or went; a new condition, taint or annotation concerns all.
     pub(super) fn node_changed(&self, change: &Change<Node>, queue: &Wake) {
         match (&change.old, &change.new) {
-            (Some(old), None) => self.memory.departed(old.name(), node::volumes_in_use(old)),
-            (_, Some(new)) => self.memory.arrived(new.name()),
+            (Some(old), None) => {
+                self.reports.forget(old.name());
+                // Without an attachment there is nothing that its last words could keep.
+                if self.attachments.indexed_len(indexes::ATTACHMENTS_ON_NODE, old.name()) > 0 {
+                    self.memory.departed(old.name(), node::volumes_in_use(old));
+                }
+            }
+            (_, Some(new)) => self.memory.forget_departed(new.name()),
             (None, None) => {}
         }
         let listed = |node: &Arc<Node>| -> BTreeSet<String> {
@@ -74,8 +92,7 @@ impl Controller {
         };
         if change.old.as_ref().map(state) != change.new.as_ref().map(state) {
             let attachments = self.attachments.indexed(indexes::ATTACHMENTS_ON_NODE, latest.name());
-            let volumes = attachments.iter().filter_map(|a| volume::attachment_volume(a));
-            volumes.for_each(|v| self.wake_volume(v, here, queue));
+            attachments.iter().for_each(|attachment| self.wake_attachment(attachment, queue));
             let pods = self.pods.indexed(indexes::PODS_ON_NODE, latest.name());
             pods.iter().for_each(|pod| self.wake_pod(pod, queue));
         }

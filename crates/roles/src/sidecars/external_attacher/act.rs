@@ -55,7 +55,9 @@ impl Attacher {
             Action::Guard { node_id } => self.guard(seen, &node_id).await,
             Action::Publish { node_id } => self.publish(seen, node_id).await,
             Action::MarkAttached => self.mark_attached(seen).await,
-            Action::Unpublish { node_id } => self.unpublish(seen, node_id).await,
+            Action::Unpublish { node_id, handle, secret } => {
+                self.unpublish(seen, node_id, handle, secret).await
+            }
             Action::Unguard => self.unguard(seen).await,
             Action::MarkDetached => self.mark_detached(seen).await,
             Action::UnguardVolume => Ok(()),
@@ -76,7 +78,10 @@ impl Attacher {
         let patch = json!({"metadata": {
             "resourceVersion": seen.object.metadata.resource_version,
             "finalizers": with(seen.object.metadata.finalizers.as_deref(), &self.finalizer),
-            "annotations": {keys::ATTACHMENT_NODE_ID: node_id},
+            "annotations": {
+                keys::ATTACHMENT_NODE_ID: node_id,
+                keys::ATTACHMENT_VOLUME_HANDLE: target(seen)?.handle,
+            },
         }});
         self.effects.patch(Part::Main, seen.object.as_ref(), patch).await.map(drop)
     }
@@ -114,15 +119,17 @@ impl Attacher {
         Ok(())
     }
 
-    async fn unpublish(&self, seen: &Attachment, node_id: String) -> Result<(), EffectError> {
+    async fn unpublish(
+        &self,
+        seen: &Attachment,
+        node_id: String,
+        volume_id: String,
+        secret: Option<SecretReference>,
+    ) -> Result<(), EffectError> {
         // Whatever was published before is no longer certain once this call is on its way.
         self.answers.forget(seen.object.name());
-        let target = target(seen)?;
-        let request = ControllerUnpublishVolumeRequest {
-            volume_id: target.handle.clone(),
-            node_id,
-            secrets: self.secrets(target.secret.as_ref()).await?,
-        };
+        let secrets = self.secrets(secret.as_ref()).await?;
+        let request = ControllerUnpublishVolumeRequest { volume_id, node_id, secrets };
         let send =
             |request| async move { self.driver.controller().controller_unpublish_volume(request).await };
         let (rpc, object) = ("ControllerUnpublishVolume", describe(seen.object.as_ref()));

@@ -61,10 +61,15 @@ fn detach(seen: &Attachment) -> Decision {
         (false, Answer::Unpublished) if seen.attached => Step::Do(Action::MarkDetached),
         (false, _) => Step::Done,
         (true, Answer::None | Answer::Published(_)) => {
-            match (target_of(&seen.source), detach_node_id(seen)) {
-                (Err(why), _) => refuse(why),
-                (Ok(_), None) => refuse(Why::NodeUnknown(seen.object.spec.node_name.clone())),
-                (Ok(_), Some(node_id)) => Step::Do(Action::Unpublish { node_id }),
+            let (handle, secret) = match (target_of(&seen.source), &seen.noted_handle) {
+                (Ok(target), _) => (target.handle.clone(), target.secret.clone()),
+                // The object was removed by force; which secret it named is not known any more.
+                (Err(Why::VolumeMissing(_)), Some(handle)) => (handle.clone(), None),
+                (Err(why), _) => return refuse(why),
+            };
+            match detach_node_id(seen) {
+                None => refuse(Why::NodeUnknown(seen.object.spec.node_name.clone())),
+                Some(node_id) => Step::Do(Action::Unpublish { node_id, handle, secret }),
             }
         }
     }

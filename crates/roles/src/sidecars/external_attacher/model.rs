@@ -41,6 +41,8 @@ pub struct Attachment {
     pub guarded: bool,
     /// The node id that its annotation keeps.
     pub noted_node_id: Option<String>,
+    /// The volume's handle that its annotation keeps.
+    pub noted_handle: Option<String>,
     pub attached: bool,
     pub source: Source,
     /// The driver's id of the node, from its CSINode.
@@ -94,11 +96,11 @@ pub struct Volume {
     pub attachments: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Keep the volume object while it may be attached.
     GuardVolume,
-    /// Finalizer and node id on the attachment, in one write.
+    /// Finalizer, node id and volume handle on the attachment, in one write.
     Guard {
         node_id: String,
     },
@@ -108,6 +110,8 @@ pub enum Action {
     MarkAttached,
     Unpublish {
         node_id: String,
+        handle: String,
+        secret: Option<SecretReference>,
     },
     Unguard,
     MarkDetached,

@@ -22,10 +22,7 @@ impl Attacher {
     }
 
     fn see_attachment(&self, name: &str) -> Option<Attachment> {
-        let Some(object) = self.attachments.named(name) else {
-            self.answers.forget(name);
-            return None;
-        };
+        let object = self.attachments.named(name)?;
         if object.spec.attacher != self.driver_name {
             return None;
         }
@@ -34,6 +31,7 @@ impl Attacher {
             deleting: object.deleting(),
             guarded: object.has_finalizer(&self.finalizer),
             noted_node_id: object.annotation(keys::ATTACHMENT_NODE_ID).map(String::from),
+            noted_handle: object.annotation(keys::ATTACHMENT_VOLUME_HANDLE).map(String::from),
             attached: volume::attached(&object),
             source: self.source_of(&object),
             node_id: self.node_id(&object.spec.node_name),

@@ -40,6 +40,7 @@ fn seen() -> Attachment {
         deleting: false,
         guarded: false,
         noted_node_id: None,
+        noted_handle: None,
         attached: false,
         source: volume(false, false),
         node_id: Some("id-1".into()),
@@ -84,7 +85,8 @@ fn publish() -> Step<Action, Why> {
     Step::Do(Action::Publish { node_id: "id-1".into() })
 }
 fn unpublish() -> Step<Action, Why> {
-    Step::Do(Action::Unpublish { node_id: "id-1".into() })
+    let Target { handle, secret, .. } = target();
+    Step::Do(Action::Unpublish { node_id: "id-1".into(), handle, secret })
 }
 fn refuse(why: Why) -> Step<Action, Why> {
     Step::Fail(why)
@@ -141,6 +143,14 @@ fn detach_decisions() {
             "volume gone",
             seen().guarded().source(Source::Missing("pv-1".into())).deleting(),
             refuse(Why::VolumeMissing("pv-1".into())),
+        ),
+        (
+            "volume gone: the annotation remembers",
+            Attachment {
+                noted_handle: Some("vol-1".into()),
+                ..seen().guarded().source(Source::Missing("pv-1".into())).deleting()
+            },
+            unpublish(),
         ),
         (
             "driver answered",
