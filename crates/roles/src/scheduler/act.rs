@@ -38,17 +38,15 @@ impl Scheduler {
 
     /// The API server refuses a second binding, so a lost answer is cleared by asking again.
     async fn bind(&self, this: &Pod, node: &str) -> Result<(), EffectError> {
+        // It stays unread if it fails as well: it may have landed, or an earlier one has.
+        self.unread.add(this.key());
         self.effects.post("binding", this, &binding(this, node)).await?;
         self.recorder.normal(
             this,
             "Scheduled",
             format!("Successfully assigned {}/{} to {node}", this.namespace(), this.name()),
         );
-        // The answer carries no pod; the next decision must count this one on its node, so it is read back.
-        if let Some(bound) = self.effects.get_live::<Pod>(this.namespace(), this.name()).await? {
-            self.pods.note(bound);
-        }
-        Ok(())
+        self.read_back().await
     }
 }
 

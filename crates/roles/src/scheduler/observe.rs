@@ -3,6 +3,7 @@
 mod assumed;
 mod room;
 mod tried;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use super::role::Scheduler;
 use crate::indexes;
 pub(super) use assumed::Assumed;
 pub(super) use tried::Tried;
+pub(super) use unread::Unread;
 
 /// Pods that are ours and have no node, under one value.
 pub(super) const UNSCHEDULED: &str = "unscheduled-pods";

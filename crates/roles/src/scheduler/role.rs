@@ -1,5 +1,6 @@
 //! The role: watches, and which pods a change concerns. Upstream configures it by file, not by flags.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,11 @@ use bowline_machinery::{
     Cache, Change, Context, EffectError, Effects, Queue, Recorder, Role, RunError, Step,
 };
 
+use k8s_openapi::api::storage::v1::CSINodeDriver;
+
 use super::decide;
 use super::model::{Action, Observed, Why};
-use super::observe::{ALL, Assumed, Tried, UNSCHEDULABLE, UNSCHEDULED, unscheduled};
+use super::observe::{ALL, Assumed, Tried, UNSCHEDULABLE, UNSCHEDULED, Unread, unscheduled};
 use crate::indexes;
 
 /// Upstream waits as long before it chooses again for a claim whose provisioner gave the node back.
@@ -33,6 +36,7 @@ pub struct Scheduler {
     pub(super) attachments: Cache<VolumeAttachment>,
     pub(super) tried: Tried,
     pub(super) assumed: Assumed,
+    pub(super) unread: Unread,
     pub(super) effects: Effects,
     pub(super) recorder: Recorder,
     pub(super) host: Host,
@@ -63,6 +67,7 @@ impl Role for Scheduler {
             attachments: informers.of(),
             tried: Tried::default(),
             assumed: Assumed::default(),
+            unread: Unread::default(),
             effects: context.effects,
             recorder: context.recorder,
             host: context.ports.host,
@@ -83,18 +88,13 @@ impl Role for Scheduler {
                 role.wake(UNSCHEDULED, queue);
             }
         });
-        watches.on(&self.attachments, |role, change, queue| {
-            if change.new.is_none() {
-                role.wake(UNSCHEDULABLE, queue);
-            }
-        });
         // A pod that is being decided on older data is not lost: showing its refusal is a change, which wakes it again.
-        watches.on(&self.csi_nodes, |role, _, queue| role.wake(UNSCHEDULABLE, queue));
-        watches.on(&self.drivers, |role, _, queue| role.wake(UNSCHEDULABLE, queue));
-        watches.on(&self.capacities, |role, _, queue| role.wake(UNSCHEDULABLE, queue));
+        watches.on(&self.attachments, Self::attachment_changed).on(&self.csi_nodes, Self::csi_node_changed);
+        watches.on(&self.drivers, Self::driver_changed).on(&self.capacities, Self::capacity_changed);
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, EffectError> {
+        self.read_back().await?;
         Ok(self.see(key))
     }
     fn decide(seen: &Observed) -> Step<Action, Why> {
@@ -129,10 +129,57 @@ impl Scheduler {
             self.assumed.set(&pod.key(), new.and_then(|new| self.chosen(new)).as_deref());
         }
         let ran = |pod: &Arc<Pod>| !pod::node_name(pod).is_empty() && !pod::terminated(pod);
-        let left = change.old.as_ref().is_some_and(ran) && !change.new.as_ref().is_some_and(ran);
-        if left {
-            self.wake(UNSCHEDULABLE, queue);
+        let left = change.old.as_ref().filter(|_| !change.new.as_ref().is_some_and(ran));
+        if let Some(left) = left.filter(|left| ran(left)) {
+            self.volumes_of(left).keys().for_each(|driver| self.wake_users(driver, queue));
+            for (_, claim) in pod::claims(left) {
+                let claim = ObjectKey::new(left.namespace(), claim);
+                self.waiting_for(&claim).into_iter().for_each(|pod| queue.add(pod));
+            }
         }
+    }
+
+    /// A place for a volume of this driver is free again.
+    pub(super) fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Queue<ObjectKey>) {
+        if let (Some(gone), None) = (&change.old, &change.new) {
+            self.wake_users(&gone.spec.attacher, queue);
+        }
+    }
+
+    /// Of a CSINode only the limits are looked at.
+    pub(super) fn csi_node_changed(&self, change: &Change<CSINode>, queue: &Queue<ObjectKey>) {
+        let limits = |node: &Arc<CSINode>| -> BTreeSet<(String, Option<i32>)> {
+            let limit = |d: &CSINodeDriver| (d.name.clone(), d.allocatable.as_ref().and_then(|a| a.count));
+            node.spec.drivers.iter().map(limit).collect()
+        };
+        let before = change.old.as_ref().map(limits).unwrap_or_default();
+        let now = change.new.as_ref().map(limits).unwrap_or_default();
+        let changed: BTreeSet<&String> =
+            before.symmetric_difference(&now).map(|(driver, _)| driver).collect();
+        changed.into_iter().for_each(|driver| self.wake_users(driver, queue));
+    }
+
+    /// Of a CSIDriver only whether it publishes its capacity is looked at.
+    pub(super) fn driver_changed(&self, change: &Change<CSIDriver>, queue: &Queue<ObjectKey>) {
+        let publishes = |driver: &Arc<CSIDriver>| driver.spec.storage_capacity.unwrap_or(false);
+        if change.old.as_ref().map(publishes) != change.new.as_ref().map(publishes)
+            && let Some(driver) = change.latest()
+        {
+            self.wake_users(driver.name(), queue);
+        }
+    }
+
+    pub(super) fn capacity_changed(&self, change: &Change<CSIStorageCapacity>, queue: &Queue<ObjectKey>) {
+        let classes: BTreeSet<&String> =
+            change.sides().map(|capacity| &capacity.storage_class_name).collect();
+        classes.into_iter().for_each(|class| self.wake_searching(class, queue));
+    }
+
+    /// Pods without a place that bring a volume of this driver.
+    fn wake_users(&self, driver: &str, queue: &Queue<ObjectKey>) {
+        let refused = self.pods.indexed(UNSCHEDULABLE, ALL).into_iter();
+        let users = refused.filter(|pod| self.volumes_of(pod).contains_key(driver));
+        users.for_each(|pod| queue.add(pod.key()));
     }
 
     fn claim_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Queue<ObjectKey>) {

@@ -4,6 +4,7 @@ mod claims;
 mod nodes;
 mod steps;
 mod volumes;
+mod wakes;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};

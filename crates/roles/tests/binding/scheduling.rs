@@ -172,3 +172,23 @@ async fn a_static_volume_is_taken_on_the_node_that_reaches_it() {
     assert!(bound(&world, &claim).await);
     process.end().await;
 }
+
+/// B14: the binding landed, reading the pod back failed, and the watch has not told of it yet.
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_decided_before_the_last_binding_was_read_back() {
+    let world = World::new().await;
+    world.add_node("n1").await;
+    world.create(&build::class("late", DRIVER).wait_for_consumer().build()).await;
+    world.create(&build::claim("data").class("late").access_mode(volume::READ_WRITE_ONCE_POD).build()).await;
+    for name in ["a", "b"] {
+        world.create(&build::pod(name).mount("data", "/data").build()).await;
+    }
+    let process = world.start_deaf_to_pods();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let mut placed = Vec::new();
+    for name in ["a", "b"] {
+        placed.push(!node_of(&world, name).await.is_empty());
+    }
+    assert_eq!(placed.iter().filter(|placed| **placed).count(), 1, "ReadWriteOncePod: {placed:?}");
+    process.end().await;
+}

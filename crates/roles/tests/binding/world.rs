@@ -127,8 +127,15 @@ impl World {
 
     /// Starts the four roles as one process on a connection of its own.
     pub fn start(&self, cut: Option<Cut>) -> Process {
-        let line =
-            Line { server: self.server.clone(), cut, writes: Arc::default(), pod_lists: Arc::default() };
+        self.start_on(Line { cut, ..Line::to(&self.server) })
+    }
+
+    /// Starts them with pods as they are now: no news of pods comes, and the answer to the first read of one is lost.
+    pub fn start_deaf_to_pods(&self) -> Process {
+        self.start_on(Line { deaf: true, ..Line::to(&self.server) })
+    }
+
+    fn start_on(&self, line: Line) -> Process {
         let (writes, pod_lists) = (line.writes.clone(), line.pod_lists.clone());
         let stop = CancellationToken::new();
         let journal = Journal::default();
@@ -268,6 +275,24 @@ struct Line {
     cut: Option<Cut>,
     writes: Arc<AtomicUsize>,
     pod_lists: Arc<AtomicUsize>,
+    deaf: bool,
+    pod_reads: Arc<AtomicUsize>,
+}
+
+impl Line {
+    fn to(server: &Server) -> Self {
+        let (server, writes, pod_lists, pod_reads) =
+            (server.clone(), Arc::default(), Arc::default(), Arc::default());
+        Self { server, cut: None, writes, pod_lists, deaf: false, pod_reads }
+    }
+
+    /// Whether a request stays without an answer.
+    fn lost(&self, request: &Request<Body>) -> bool {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let read = request.method() == Method::GET && path.starts_with("/api/v1/namespaces/default/pods/");
+        let news = path == "/api/v1/pods" && query.contains("watch=true");
+        self.deaf && (news || (read && self.pod_reads.fetch_add(1, Ordering::SeqCst) == 0))
+    }
 }
 
 impl Service<Request<Body>> for Line {
@@ -280,6 +305,9 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if self.lost(&request) {
+            return Box::pin(std::future::pending());
+        }
         if request.uri().path().ends_with("/namespaces/default/pods") {
             self.pod_lists.fetch_add(1, Ordering::SeqCst);
         }

@@ -2,7 +2,7 @@
 //!
 //! Without them a burst of pods would all go to one node. Only a preference: it is learnt again from the claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline_api::ObjectKey;
@@ -13,8 +13,8 @@ pub(in super::super) struct Assumed(Mutex<State>);
 #[derive(Default)]
 struct State {
     nodes: BTreeMap<ObjectKey, String>,
-    /// How many pods each node is chosen by.
-    counts: BTreeMap<String, usize>,
+    /// The pods that each node is chosen by.
+    pods: BTreeMap<String, BTreeSet<ObjectKey>>,
 }
 
 impl Assumed {
@@ -25,17 +25,26 @@ impl Assumed {
             Some(node) => state.nodes.insert(pod.clone(), node.to_owned()),
             None => state.nodes.remove(pod),
         };
-        if let Some(count) = before.as_ref().and_then(|before| state.counts.get_mut(before)) {
-            *count -= 1;
+        if let Some(before) = before
+            && let Some(pods) = state.pods.get_mut(&before)
+        {
+            pods.remove(pod);
+            if pods.is_empty() {
+                state.pods.remove(&before);
+            }
         }
         if let Some(node) = node {
-            *state.counts.entry(node.to_owned()).or_default() += 1;
+            state.pods.entry(node.to_owned()).or_default().insert(pod.clone());
         }
-        state.counts.retain(|_, count| *count > 0);
     }
 
+    /// How many pods a node is chosen by.
     pub fn on(&self, node: &str) -> usize {
-        self.lock().counts.get(node).copied().unwrap_or(0)
+        self.lock().pods.get(node).map_or(0, BTreeSet::len)
+    }
+
+    pub fn pods(&self, node: &str) -> Vec<ObjectKey> {
+        self.lock().pods.get(node).into_iter().flatten().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -56,6 +65,7 @@ mod tests {
         assert_eq!((assumed.on("a"), assumed.on("b")), (2, 0));
         assumed.set(&pod, Some("b"));
         assert_eq!((assumed.on("a"), assumed.on("b")), (1, 1));
+        assert_eq!(assumed.pods("b"), [pod.clone()]);
         assumed.set(&pod, None);
         assumed.set(&pod, None);
         assert_eq!((assumed.on("a"), assumed.on("b")), (1, 0));

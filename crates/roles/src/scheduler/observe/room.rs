@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bowline_api::{Meta, ObjectKey, Pod, keys, pod, volume};
+use bowline_api::{Meta, ObjectKey, Pod, pod, volume};
 
 use super::super::model::Room;
 use super::super::role::Scheduler;
-use super::{ALL, UNSCHEDULED};
+use super::unscheduled;
 use crate::indexes;
 
 /// Volumes by driver.
@@ -44,8 +44,8 @@ impl Scheduler {
     /// Volumes of pods on the node, of pods whose claims chose it, and those that are attached to it.
     fn used(&self, node: &str, this: &Pod) -> Volumes {
         let mut used = Volumes::new();
-        let promised = self.pods.indexed(UNSCHEDULED, ALL).into_iter();
-        let promised = promised.filter(|pod| pod.uid() != this.uid() && self.chose(pod, node));
+        let promised = self.assumed.pods(node).into_iter().filter_map(|key| self.pods.get(&key));
+        let promised = promised.filter(|pod| pod.uid() != this.uid() && unscheduled(pod));
         for user in self.pods.indexed(indexes::LIVE_PODS_BY_NODE, node).into_iter().chain(promised) {
             for (driver, volumes) in self.volumes_of(&user) {
                 used.entry(driver).or_default().extend(volumes);
@@ -60,15 +60,8 @@ impl Scheduler {
         used
     }
 
-    fn chose(&self, pod: &Pod, node: &str) -> bool {
-        pod::claims(pod).any(|(_, name)| {
-            let claim = self.claims.get(&ObjectKey::new(pod.namespace(), name));
-            claim.is_some_and(|claim| claim.annotation(keys::SELECTED_NODE) == Some(node))
-        })
-    }
-
     /// CSI volumes of a pod by driver; one that is still to be made counts under its claim.
-    pub(super) fn volumes_of(&self, pod: &Pod) -> Volumes {
+    pub(in super::super) fn volumes_of(&self, pod: &Pod) -> Volumes {
         let mut found = Volumes::new();
         for (_, name) in pod::claims(pod) {
             let key = ObjectKey::new(pod.namespace(), name);
