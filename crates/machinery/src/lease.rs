@@ -14,7 +14,7 @@ pub mod settings;
 
 use std::time::Duration;
 
-use bowline_api::{Lease as Object, Meta};
+use bowline_api::Lease as Object;
 use bowline_host::Host;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
@@ -255,14 +255,11 @@ impl Lease {
 
     /// Lets the next candidate begin at once. Bounded by what is left of the lease: after that it is free anyway.
     async fn release(&mut self) {
-        let Some((object, record)) = &self.known else { return };
-        let (version, record) = (object.version(), released(record, self.host.clock.now()));
-        match timeout(self.settings.timing.renew, self.write(&record)).await {
+        match timeout(self.settings.timing.renew, self.hand_over()).await {
             Ok(Ok(())) => tracing::info!(lease = self.settings.name, "handed the lease over"),
             Ok(Err(error)) => {
                 tracing::warn!(
                     lease = self.settings.name,
-                    version,
                     error = one_line(&error),
                     "cannot hand the lease over; it ends by itself"
                 );
@@ -273,6 +270,31 @@ impl Lease {
                     "the API server does not answer; the lease ends by itself"
                 );
             }
+        }
+    }
+}
+
+impl Lease {
+    /// The last renewal may have landed without an answer, or people may have edited the lease: what is known is then too
+    /// old to be written over. It is read once more, and left alone if another candidate holds it.
+    async fn hand_over(&mut self) -> Result<(), kube::Error> {
+        match self.write_released().await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let read = self.api.get_opt(&self.settings.name).await?;
+                self.saw(read);
+                self.write_released().await
+            }
+            done => done,
+        }
+    }
+
+    async fn write_released(&mut self) -> Result<(), kube::Error> {
+        match &self.known {
+            Some((_, record)) if record.holder == self.settings.identity => {
+                let record = released(record, self.host.clock.now());
+                self.write(&record).await
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! with `Retry-After` is repeated: with it the server says that it did not take the request up. A request that went
 //! unanswered may have landed and is never repeated here.
 //!
-//! Watches, logs and sessions in containers are streams: they have no deadline here. Watches bound themselves.
+//! Watches, logs and sessions in containers are streams: they have no deadline here, but a watch has to begin within it.
+//! Then it bounds itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -126,7 +127,15 @@ where
         }
         Box::pin(async move {
             if is_stream(&request) {
-                let answer = hand_over(&inner, request).await?;
+                // A log may be silent until there is something to read; a server that accepts a watch says so at once.
+                let begins = is_watch(&request).then(|| Instant::now() + line.deadline);
+                let answer = hand_over(&inner, request);
+                let answer = match begins {
+                    Some(begins) => {
+                        timeout_at(begins, answer).await.map_err(|_| DeadlineExceeded(line.deadline))??
+                    }
+                    None => answer.await?,
+                };
                 return Ok(answer.map(|body| Bounded { body: Box::pin(body), deadline: None }));
             }
             let deadline = Instant::now() + line.deadline;

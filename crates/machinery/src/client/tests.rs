@@ -65,6 +65,17 @@ async fn an_answer_that_stops_halfway_ends_at_the_deadline_too() {
     assert!(error.message.contains("no answer from the API server"), "{error}");
 }
 
+/// A watch that the server does not even begin would hold up its kind for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_watch_begins_within_the_deadline() {
+    let (client, _) = fake_api::client(|_, _| None);
+    let request = http::Request::get("/api/v1/configmaps?watch=true").body(Body::empty()).unwrap();
+    let start = Instant::now();
+    let error = tokio::time::timeout(Duration::from_secs(3600), client.send(request)).await.expect("an end");
+    assert!(error.is_err());
+    assert_eq!(start.elapsed().as_secs(), 60);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_has_no_deadline() {
     let (lines, answer) = stream();

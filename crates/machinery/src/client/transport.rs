@@ -10,7 +10,7 @@ use bowline_host::Disk;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -63,7 +63,8 @@ pub(super) fn client_with(config: &Config, line: Line, token: Option<Bearer>) ->
         let why = "proxy-url is not supported; remove it from the kubeconfig".to_owned();
         return Err(ClientError::Prepare { server: config.cluster_url.to_string(), why });
     }
-    let connections = Connections::new(connector(config)?, token.map(Arc::new));
+    let connector = Timed { inner: connector(config)?, within: CONNECT_TIMEOUT };
+    let connections = Connections::new(connector, token.map(Arc::new));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(prepare)?)
@@ -95,19 +96,46 @@ fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, ClientErr
     Ok(builder.enable_http1().enable_http2().wrap_connector(tcp))
 }
 
-type Pool = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+type Https = HttpsConnector<HttpConnector>;
+
+/// A connector that gives up: the one inside bounds TCP's handshake, but not that of TLS.
+#[derive(Clone)]
+struct Timed {
+    inner: Https,
+    within: Duration,
+}
+
+impl Service<Uri> for Timed {
+    type Response = <Https as Service<Uri>>::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Service::<Uri>::poll_ready(&mut self.inner, cx)
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let (within, connecting) = (self.within, self.inner.call(server));
+        Box::pin(async move {
+            let late = || format!("no connection with TLS within {within:?}");
+            tokio::time::timeout(within, connecting).await.map_err(|_| late())?
+        })
+    }
+}
+
+type Pool = legacy::Client<Timed, Body>;
 
 /// One pool for calls, and as many as it takes for streams. With HTTP/2 a pool is one connection.
 #[derive(Clone)]
 struct Connections {
-    connector: HttpsConnector<HttpConnector>,
+    connector: Timed,
     token: Option<Arc<Bearer>>,
     calls: Pool,
     streams: Arc<Mutex<Vec<(Pool, Arc<AtomicUsize>)>>>,
 }
 
 impl Connections {
-    fn new(connector: HttpsConnector<HttpConnector>, token: Option<Arc<Bearer>>) -> Self {
+    fn new(connector: Timed, token: Option<Arc<Bearer>>) -> Self {
         let calls = pool(connector.clone());
         Self { connector, token, calls, streams: Arc::default() }
     }
@@ -126,7 +154,7 @@ impl Connections {
     }
 }
 
-fn pool(connector: HttpsConnector<HttpConnector>) -> Pool {
+fn pool(connector: Timed) -> Pool {
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())

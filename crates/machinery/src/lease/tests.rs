@@ -155,11 +155,14 @@ impl Server {
     }
 
     fn candidate(&self, identity: &str, seed: u64) -> Candidate {
+        self.candidate_on(identity, bowline_host::fake::host(seed).0)
+    }
+
+    fn candidate_on(&self, identity: &str, host: Host) -> Candidate {
         let fault = Arc::new(Mutex::new(Fault::None));
         let (server, faults) = (self.clone(), fault.clone());
         let (client, _) =
             fake_api::client(move |parts, body| server.answer(parts, body, *faults.lock().unwrap()));
-        let host = bowline_host::fake::host(seed).0;
         let settings = Settings {
             namespace: "kube-system".into(),
             name: "lock".into(),
@@ -326,6 +329,27 @@ async fn a_leader_that_stops_hands_over() {
     assert!(start.elapsed() <= seconds(11), "one look later: {:?}", start.elapsed());
 }
 
+/// People edit leases, and the answer to the last renewal may be lost: the version that is known is then too old.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_hands_over_a_lease_that_was_edited() {
+    let server = Server::default();
+    let one = server.candidate("one", 1);
+    one.acquired().await;
+    let mut edited = server.lease.lock().unwrap().clone().unwrap();
+    edited["metadata"]["labels"] = json!({"edited": "by-hand"});
+    server.put(edited);
+    one.stop.cancel();
+    assert_eq!(one.ended().await, Ended::Stopped);
+    assert_eq!(server.holder(), "");
+
+    let two = server.candidate("two", 2);
+    two.acquired().await;
+    server.foreign("thief", "2026-01-01T00:00:00Z".parse().unwrap());
+    two.stop.cancel();
+    assert_eq!(two.ended().await, Ended::Stopped);
+    assert_eq!(server.holder(), "thief", "what another candidate holds is left alone");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_standby_that_stops_leaves_the_lease_alone() {
     let server = Server::default();
@@ -374,4 +398,56 @@ async fn no_effect_begins_without_the_lease() {
     assert!(error.lease_lost(), "{error}");
     assert!(error.message.contains("`lock`"), "{error}");
     assert_eq!(one.ended().await, Ended::Lost, "a renewal after the deadline does not bring it back");
+}
+
+/// An effect that waits for its answer ends when the lease is lost: it must not be sent again by a process that does not
+/// lead. It may have landed.
+#[tokio::test(start_paused = true)]
+async fn an_effect_under_way_ends_with_the_lease() {
+    let server = Server::default();
+    let one = server.candidate("one", 1);
+    one.acquired().await;
+    let dropped = Arc::new(());
+    let held = dropped.clone();
+    let effects = one.effects.clone();
+    let under_way = tokio::spawn(async move {
+        let never = async move {
+            let _held = held;
+            std::future::pending::<Result<(), crate::EffectError>>().await
+        };
+        effects.run("create", "secret default/a", never).await
+    });
+    sleep(seconds(1)).await;
+    assert!(!under_way.is_finished());
+    server.foreign("thief", "2026-01-01T00:00:00Z".parse().unwrap());
+    one.lost().await;
+    let error = tokio::time::timeout(seconds(1), under_way).await.expect("its end").unwrap().unwrap_err();
+    assert!(error.lease_lost() && error.fate == Fate::Unknown, "{error}");
+    assert_eq!(Arc::strong_count(&dropped), 1, "the request is dropped");
+}
+
+/// A clock that also counts while the machine sleeps, and the one that timers follow, which does not.
+struct Suspended {
+    born: Instant,
+    slept: Mutex<Duration>,
+}
+
+impl bowline_host::Uptime for Suspended {
+    fn uptime(&self) -> Duration {
+        self.born.elapsed() + *self.slept.lock().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_slept_past_the_deadline_wakes_up_without_the_lease() {
+    let server = Server::default();
+    let clock = Arc::new(Suspended { born: Instant::now(), slept: Mutex::default() });
+    let host = Host { uptime: clock.clone(), ..bowline_host::fake::host(1).0 };
+    let one = server.candidate_on("one", host);
+    one.acquired().await;
+    *clock.slept.lock().unwrap() += seconds(3600);
+    assert!(!one.leadership.held(), "no timer has fired, but the lease is over");
+    let error = one.effects.run("x", "y", async { Ok::<_, crate::EffectError>(()) }).await.unwrap_err();
+    assert!(error.lease_lost() && error.fate == Fate::Refused, "{error}");
+    assert_eq!(one.ended().await, Ended::Lost, "a renewal does not bring it back");
 }

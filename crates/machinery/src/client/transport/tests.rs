@@ -173,3 +173,24 @@ async fn a_watch_on_a_dead_connection_ends_by_keep_alives() {
     assert!(end.is_none_or(|frame| frame.is_err()));
     assert!(start.elapsed() <= (KEEP_ALIVE + KEEP_ALIVE_TIMEOUT) * 2, "{:?}", start.elapsed());
 }
+
+/// A server that accepts connections and says nothing, as one that is out of threads.
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server: Uri = format!("https://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let inner =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().wrap_connector(tcp);
+    let mut connector = Timed { inner, within: Duration::from_millis(200) };
+    std::future::poll_fn(|cx| connector.poll_ready(cx)).await.unwrap();
+    let error = tokio::time::timeout(BOUND, connector.call(server)).await.expect("an end").err().unwrap();
+    assert!(error.to_string().contains("no connection with TLS within"), "{error}");
+}
