@@ -1,5 +1,6 @@
 //! Connections to CSI drivers: UNIX sockets, or in-memory streams behind the same door.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
@@ -162,20 +164,45 @@ pub async fn call<Q, A, F, Fut>(
     send: F,
 ) -> Result<A, EffectError>
 where
+    // SEC-1: the messages of `proto` print no secrets.
+    Q: Debug,
+    A: Debug,
     F: FnOnce(Request<Q>) -> Fut,
     Fut: Future<Output = Result<Response<A>, Status>>,
 {
-    let mut request = Request::new(request);
-    // The server is told the deadline, too; ours ends a little later so that its answer wins.
-    request.set_timeout(timeout);
-    let sent = async move {
-        match tokio::time::timeout(timeout + Duration::from_millis(500), send(request)).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(classify(&status, classes)),
-            Err(_) => Err(classify(&Status::deadline_exceeded("no answer in time"), classes)),
+    let sent = async {
+        tracing::debug!(target: "csi", rpc, object, ?request, "calling");
+        let (begun, mut request) = (Instant::now(), Request::new(request));
+        // The server is told the deadline, too; ours ends a little later so that its answer wins.
+        request.set_timeout(timeout);
+        let answer = tokio::time::timeout(timeout + Duration::from_millis(500), send(request)).await;
+        let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
+        effects.measure_call(&method(rpc), code, begun.elapsed());
+        match answer {
+            Ok(response) => {
+                let answer = response.into_inner();
+                tracing::debug!(target: "csi", rpc, object, took = ?begun.elapsed(), ?answer, "answered");
+                Ok(answer)
+            }
+            Err(status) => {
+                let error = classify(&status, classes);
+                tracing::debug!(target: "csi", rpc, object, took = ?begun.elapsed(), %error, "failed");
+                Err(error)
+            }
         }
     };
     effects.run(rpc, object, sent).await
+}
+
+/// The full name of an rpc, as metrics know it.
+fn method(rpc: &str) -> String {
+    let service = match rpc {
+        "Probe" | "GetPluginInfo" | "GetPluginCapabilities" => "Identity",
+        rpc if rpc.starts_with("Node") => "Node",
+        _ => "Controller",
+    };
+    format!("/csi.v1.{service}/{rpc}")
 }
 
 /// Final or open. An error that no driver sent (a broken connection) is open, whatever code tonic gives it.
@@ -198,7 +225,91 @@ pub fn classify(status: &Status, classes: Classes) -> EffectError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::Mutex;
+
+    use bowline_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, Volume};
+
     use super::*;
+    use crate::{Informers, Journal, Metrics};
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn effects(metrics: &Metrics) -> Effects {
+        let (host, client) = (bowline_host::fake::host(1).0, crate::client::nowhere());
+        let informers = Informers::new(client.clone(), host.random.clone(), Default::default());
+        Effects::new("test", client, host, Journal::default(), informers).measured(metrics, "d.example")
+    }
+
+    /// A request with a secret, answered with one, and refused.
+    async fn calls(metrics: &Metrics) {
+        let secret = || [("password".to_owned(), "hunter2".to_owned())].into();
+        let request =
+            || CreateVolumeRequest { name: "pvc-1".into(), secrets: secret(), ..Default::default() };
+        let answers = [
+            Ok(CreateVolumeResponse {
+                volume: Some(Volume {
+                    volume_id: "v-1".into(),
+                    volume_context: secret(),
+                    ..Default::default()
+                }),
+            }),
+            Err(Status::internal("no room")),
+        ];
+        for answer in answers {
+            let send = |_| async { answer.map(Response::new) };
+            let (timeout, classes) = (Duration::from_secs(1), Classes::Provisioner);
+            let _ = call(&effects(metrics), "CreateVolume", "claim", timeout, classes, request(), send).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_are_measured_under_upstreams_names() {
+        let metrics = Metrics::new(jiff::Timestamp::UNIX_EPOCH);
+        calls(&metrics).await;
+        let text = metrics.text();
+        for code in ["OK", "Internal"] {
+            let line = format!(
+                "csi_sidecar_operations_seconds_count{{driver_name=\"d.example\",grpc_status_code=\"{code}\",method_name=\"/csi.v1.Controller/CreateVolume\"}} 1\n"
+            );
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        let methods = ["Probe", "NodeStageVolume", "DeleteVolume"].map(method);
+        assert_eq!(
+            methods,
+            ["/csi.v1.Identity/Probe", "/csi.v1.Node/NodeStageVolume", "/csi.v1.Controller/DeleteVolume"]
+        );
+    }
+
+    #[tokio::test]
+    async fn calls_are_logged_without_secrets() {
+        let lines = Lines::default();
+        let made = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || made.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        calls(&Metrics::new(jiff::Timestamp::UNIX_EPOCH)).await;
+        drop(guard);
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        for part in ["csi: calling", "pvc-1", "csi: answered", "v-1", "csi: failed", "no room"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("hunter2"), "SEC-1: {text}");
+    }
 
     #[test]
     fn which_codes_leave_the_outcome_open() {

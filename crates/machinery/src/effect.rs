@@ -2,6 +2,7 @@
 //! answer taken into the cache.
 
 use std::future::Future;
+use std::time::Duration;
 
 use bowline_api::{Meta, ObjectKey};
 use bowline_host::Host;
@@ -14,6 +15,7 @@ use crate::client::{Client, Object, one_line};
 use crate::informers::Informers;
 use crate::journal::{Entry, Journal};
 use crate::lease::Leadership;
+use crate::metrics::{Metrics, families};
 
 /// How an effect that did not succeed ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,14 @@ pub struct Effects {
     journal: Journal,
     informers: Informers,
     leadership: Option<Leadership>,
+    calls: Option<CallMetrics>,
+}
+
+/// Where CSI calls are measured, and as whose.
+#[derive(Clone)]
+struct CallMetrics {
+    metrics: Metrics,
+    driver: String,
 }
 
 impl Effects {
@@ -108,13 +118,25 @@ impl Effects {
         journal: Journal,
         informers: Informers,
     ) -> Self {
-        Self { component, client, host, journal, informers, leadership: None }
+        Self { component, client, host, journal, informers, leadership: None, calls: None }
     }
 
     /// The same effects, each refused unless the lease is held when it begins. Reads are not effects, and questions that
     /// a standby asks while it starts (of its driver) need effects without a lease.
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership: Some(leadership), ..self }
+    }
+
+    /// The same effects, with the CSI calls of a sidecar measured; `driver` is empty while its name is not known.
+    pub fn measured(self, metrics: &Metrics, driver: &str) -> Self {
+        Self { calls: Some(CallMetrics { metrics: metrics.clone(), driver: driver.to_owned() }), ..self }
+    }
+
+    /// Measures one CSI call.
+    pub(crate) fn measure_call(&self, method: &str, code: tonic::Code, took: Duration) {
+        if let Some(CallMetrics { metrics, driver }) = &self.calls {
+            metrics.csi_call(&families::CSI_SIDECAR_OPERATIONS, (driver, method), code, None, took);
+        }
     }
 
     pub async fn create<K: Object>(&self, object: &K) -> Result<K, EffectError> {

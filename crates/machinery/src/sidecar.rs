@@ -30,7 +30,8 @@ impl Sidecar {
         backoff: Backoff,
     ) -> Result<Self, RunError> {
         let driver = Driver::at(&ports.host, address);
-        let identity = Identity::ask(&driver, &ports.questions(component), timeout).await?;
+        let questions = ports.questions(component).measured(&ports.metrics, "");
+        let identity = Identity::ask(&driver, &questions, timeout).await?;
         tracing::info!(sidecar = component, driver = identity.name, "connected");
         Ok(Self { driver, identity, timeout, backoff, namespace: "default".to_owned() })
     }

@@ -19,8 +19,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::metrics::{QueueMetrics, Working};
 pub use backoff::Backoff;
-use state::State;
+use state::{Added, State};
 
 /// Passes in a row that may end with steps left before the key counts as failing.
 const UNSETTLED_MAX: u32 = 32;
@@ -72,6 +73,7 @@ struct Inner<K> {
     backoff: OnceLock<Backoff>,
     /// Set when work begins.
     pool_of: OnceLock<PoolOf<K>>,
+    metrics: OnceLock<QueueMetrics>,
 }
 
 impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
@@ -88,6 +90,7 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
             wake: Notify::new(),
             backoff: OnceLock::new(),
             pool_of: OnceLock::new(),
+            metrics: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -97,9 +100,21 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         let _ = self.inner.backoff.set(backoff);
     }
 
+    /// Says from now on what it does.
+    pub(crate) fn measure(&self, metrics: QueueMetrics) {
+        let _ = self.inner.metrics.set(metrics);
+    }
+
     pub fn add(&self, key: K) {
         let pool = self.inner.pool_of.get().map(|pool_of| pool_of(&key));
-        if self.state().add(key, pool) {
+        let (added, depth) = {
+            let mut state = self.state();
+            (state.add(key, pool), state.depth())
+        };
+        if let (Some(metrics), Added::New | Added::Later) = (self.inner.metrics.get(), added) {
+            metrics.added(depth);
+        }
+        if matches!(added, Added::New | Added::Moved) {
             self.inner.wake.notify_one();
         }
     }
@@ -146,16 +161,18 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         let work = Arc::new(work);
         let tasks = TaskTracker::new();
         loop {
-            let key = tokio::select! {
+            let (key, measured) = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                key = self.next() => key,
+                next = self.next() => next,
             };
             let (queue, work) = (self.clone(), work.clone());
             tasks.spawn(async move {
+                let measured = measured;
                 // A panic concerns this key only. `work` is asked inside, since it may panic before it returns a future.
                 let pass = AssertUnwindSafe(async { work(key.clone()).await }).catch_unwind().await;
                 let verdict = pass.unwrap_or_else(|panic| panicked(&key, &*panic));
+                drop(measured);
                 queue.finish(key, verdict);
             });
         }
@@ -163,30 +180,34 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         tasks.wait().await;
     }
 
-    async fn next(&self) -> K {
+    async fn next(&self) -> (K, Option<Working>) {
         loop {
-            if let Some(key) = self.take() {
-                return key;
+            if let Some(next) = self.take() {
+                return next;
             }
             self.inner.wake.notified().await;
         }
     }
 
-    fn take(&self) -> Option<K> {
-        self.state().take()
+    fn take(&self) -> Option<(K, Option<Working>)> {
+        let mut state = self.state();
+        let (key, since) = state.take()?;
+        let depth = state.depth();
+        drop(state);
+        Some((key, self.inner.metrics.get().map(|metrics| metrics.taken(since.elapsed(), depth))))
     }
 
     fn finish(&self, key: K, verdict: Verdict) {
         let mut state = self.state();
-        let changed = state.finish(&key);
+        let added = state.finish(&key);
+        let changed = added.is_some();
         let verdict = match verdict {
             Verdict::Again => {
                 let passes = state.unsettled.entry(key.clone()).or_default();
                 *passes += 1;
                 if *passes < UNSETTLED_MAX {
                     drop(state);
-                    self.inner.wake.notify_one();
-                    return self.add(key);
+                    return self.go_on(key, Instant::now());
                 }
                 tracing::error!(?key, passes = *passes, "does not settle, will try again");
                 Verdict::Retry
@@ -203,6 +224,9 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
                 let failures = state.failures.entry(key.clone()).or_default();
                 let delay = backoff.delay(*failures, changed);
                 *failures += 1;
+                if let Some(metrics) = self.inner.metrics.get() {
+                    metrics.retried();
+                }
                 (false, Some(delay))
             }
             Verdict::After(delay) => (changed, Some(delay)),
@@ -215,10 +239,17 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         // A worker is free.
         self.inner.wake.notify_one();
         if again {
-            self.add(key);
+            self.go_on(key, added.unwrap_or_else(Instant::now));
         } else if let Some(delay) = delay {
             self.look_again(key, delay);
         }
+    }
+
+    /// Works on a key once more. It was counted when it was added.
+    fn go_on(&self, key: K, since: Instant) {
+        let pool = self.inner.pool_of.get().map(|pool_of| pool_of(&key));
+        self.state().wait(key, pool, since);
+        self.inner.wake.notify_one();
     }
 
     /// Looks at a key after `delay`, or earlier if that was planned already. There is one plan per key: if each failure of a

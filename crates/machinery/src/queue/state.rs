@@ -1,6 +1,6 @@
 //! Which keys wait, in which pool, and which are being worked on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use tokio::time::Instant;
 
@@ -12,12 +12,12 @@ const SHARED: &str = "";
 pub(super) struct State<K> {
     /// Keys to work on, by pool.
     ready: BTreeMap<String, Line<K>>,
-    /// Keys in `ready`, with their pools.
-    waiting: BTreeMap<K, String>,
+    /// Keys in `ready`, with their pools and since when.
+    waiting: BTreeMap<K, (String, Instant)>,
     /// Keys that are being worked on, with their pools.
     active: BTreeMap<K, String>,
-    /// Keys added while active: once more afterwards.
-    dirty: BTreeSet<K>,
+    /// Keys added while active, and when: once more afterwards.
+    dirty: BTreeMap<K, Instant>,
     pub(super) failures: BTreeMap<K, u32>,
     /// Passes in a row that ended with steps left.
     pub(super) unsettled: BTreeMap<K, u32>,
@@ -25,6 +25,19 @@ pub(super) struct State<K> {
     pub(super) looks: BTreeMap<K, Instant>,
     /// The pool that was served last: the next one is served next.
     last: String,
+}
+
+/// What adding a key came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    /// There is something new to take.
+    New,
+    /// It waits in another pool now.
+    Moved,
+    /// It is being worked on, and will be once more.
+    Later,
+    /// It waited already.
+    Known,
 }
 
 /// The keys of one pool.
@@ -40,7 +53,7 @@ impl<K: Ord + Clone> State<K> {
             ready: BTreeMap::new(),
             waiting: BTreeMap::new(),
             active: BTreeMap::new(),
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
             failures: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             looks: BTreeMap::new(),
@@ -48,26 +61,38 @@ impl<K: Ord + Clone> State<K> {
         }
     }
 
-    /// Whether there is something new to take.
-    pub(super) fn add(&mut self, key: K, pool: Option<Pool>) -> bool {
+    pub(super) fn add(&mut self, key: K, pool: Option<Pool>) -> Added {
         if self.active.contains_key(&key) {
-            self.dirty.insert(key);
-            return false;
+            let known = self.dirty.contains_key(&key);
+            self.dirty.entry(key).or_insert_with(Instant::now);
+            return if known { Added::Known } else { Added::Later };
         }
+        self.wait(key, pool, Instant::now())
+    }
+
+    /// A key that waits to be worked on since then.
+    pub(super) fn wait(&mut self, key: K, pool: Option<Pool>, since: Instant) -> Added {
         let known = pool.is_some();
         let Pool { name, workers } = pool.unwrap_or_else(|| Pool::new(SHARED, usize::MAX));
-        match self.waiting.insert(key.clone(), name.clone()) {
-            Some(before) if before == name => return false,
+        let added = match self.waiting.get(&key).cloned() {
+            Some((before, _)) if before == name => return Added::Known,
             // What is to be done with it has changed: it must not wait behind the keys of another pool.
-            Some(before) => self.leave(&key, &before),
-            None => {}
-        }
+            Some((before, since)) => {
+                self.leave(&key, &before);
+                self.waiting.insert(key.clone(), (name.clone(), since));
+                Added::Moved
+            }
+            None => {
+                self.waiting.insert(key.clone(), (name.clone(), since));
+                Added::New
+            }
+        };
         let line = self.ready.entry(name).or_insert(Line { keys: VecDeque::new(), workers, busy: 0 });
         if known {
             line.workers = workers;
         }
         line.keys.push_back(key);
-        true
+        added
     }
 
     fn leave(&mut self, key: &K, pool: &str) {
@@ -82,15 +107,16 @@ impl<K: Ord + Clone> State<K> {
     /// Puts keys that came before the pools were known into their pools.
     pub(super) fn sort(&mut self, pool_of: impl Fn(&K) -> Pool) {
         let lines = std::mem::take(&mut self.ready);
-        self.waiting.clear();
+        let waiting = std::mem::take(&mut self.waiting);
         for key in lines.into_values().flat_map(|line| line.keys) {
+            let since = waiting.get(&key).map_or_else(Instant::now, |(_, since)| *since);
             let pool = pool_of(&key);
-            self.add(key, Some(pool));
+            self.wait(key, Some(pool), since);
         }
     }
 
-    /// The next key of a pool that has a worker to spare; pools take turns.
-    pub(super) fn take(&mut self) -> Option<K> {
+    /// The next key of a pool that has a worker to spare, and since when it waits; pools take turns.
+    pub(super) fn take(&mut self) -> Option<(K, Instant)> {
         let free = |line: &Line<K>| !line.keys.is_empty() && line.busy < line.workers;
         let after = (std::ops::Bound::Excluded(self.last.clone()), std::ops::Bound::Unbounded);
         let turn = self.ready.range(after).chain(self.ready.iter()).find(|(_, line)| free(line));
@@ -99,13 +125,13 @@ impl<K: Ord + Clone> State<K> {
         let key = line.keys.pop_front()?;
         line.busy += 1;
         self.last.clone_from(&pool);
-        self.waiting.remove(&key);
+        let since = self.waiting.remove(&key).map_or_else(Instant::now, |(_, since)| since);
         self.active.insert(key.clone(), pool);
-        Some(key)
+        Some((key, since))
     }
 
-    /// Whether the key was added again meanwhile.
-    pub(super) fn finish(&mut self, key: &K) -> bool {
+    /// When the key was added again meanwhile, if it was.
+    pub(super) fn finish(&mut self, key: &K) -> Option<Instant> {
         if let Some(pool) = self.active.remove(key)
             && let Some(line) = self.ready.get_mut(&pool)
         {
@@ -115,6 +141,11 @@ impl<K: Ord + Clone> State<K> {
             }
         }
         self.dirty.remove(key)
+    }
+
+    /// Keys that wait, as upstream counts them: with those that were added while they are worked on.
+    pub(super) fn depth(&self) -> usize {
+        self.waiting.len() + self.dirty.len()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -101,10 +101,10 @@ async fn of_two_plans_the_earlier_one_counts() {
     queue.look_again(1, Duration::from_secs(5));
     queue.look_again(1, Duration::from_secs(20));
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(queue.take(), Some(1));
+    assert_eq!(queue.take().map(|(key, _)| key), Some(1));
     queue.finish(1, Verdict::Done);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(queue.take(), None);
+    assert!(queue.take().is_none());
 }
 
 /// Works on `u8` keys with `work` until the test ends.
@@ -218,4 +218,53 @@ async fn work_that_never_settles_backs_off() {
     let passes = passes.load(Ordering::SeqCst);
     assert!(passes < 100, "it backs off: {passes}");
     stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_measured_as_upstream_measures_its_own() {
+    let metrics = crate::Metrics::new(jiff::Timestamp::UNIX_EPOCH);
+    let queue = Queue::new(Backoff { start: Duration::from_secs(1), max: Duration::from_secs(1) });
+    queue.measure(metrics.queue("claims"));
+    let stop = CancellationToken::new();
+    for key in ["a", "b", "b"] {
+        queue.add(key);
+    }
+    let line = |name: &str, value: &str| {
+        let line = format!("workqueue_{name}{{name=\"claims\"}} {value}\n");
+        assert!(metrics.text().contains(&line), "{line} in {}", metrics.text());
+    };
+    (line("depth", "2"), line("adds_total", "2"));
+    let (worker, again, ended) = (queue.clone(), queue.clone(), stop.clone());
+    let failed = Arc::new(AtomicUsize::new(0));
+    let task = tokio::spawn(async move {
+        let work = move |key: &'static str| {
+            let (queue, failed) = (again.clone(), failed.clone());
+            async move {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                match key {
+                    "a" if failed.fetch_add(1, Ordering::SeqCst) == 0 => Verdict::Retry,
+                    "b" if queue.failures(&"b") == 0 && failed.load(Ordering::SeqCst) < 2 => {
+                        // Twice while it is worked on: upstream counts one.
+                        (queue.add("b"), queue.add("b"));
+                        failed.fetch_add(10, Ordering::SeqCst);
+                        Verdict::Done
+                    }
+                    _ => Verdict::Done,
+                }
+            }
+        };
+        worker.run(1, ended, work).await;
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    (
+        line("depth", "1"),
+        line("unfinished_work_seconds", "1"),
+        line("longest_running_processor_seconds", "1"),
+    );
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    (line("depth", "0"), line("adds_total", "4"), line("retries_total", "1"));
+    (line("work_duration_seconds_count", "4"), line("queue_duration_seconds_count", "4"));
+    line("unfinished_work_seconds", "0");
+    stop.cancel();
+    task.await.unwrap();
 }

@@ -16,6 +16,7 @@ const STEPS_MAX: usize = 32;
 pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), RunError> {
     let (stop, leadership) = (ports.stop.clone(), ports.leadership.clone());
     let queue = Queue::without_backoff();
+    queue.measure(ports.metrics.queue(R::NAME));
     let context = Context {
         effects: ports.effects(R::COMPONENT),
         recorder: ports.recorder(R::COMPONENT),

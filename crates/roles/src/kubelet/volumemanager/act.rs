@@ -238,6 +238,8 @@ impl Manager {
         send: F,
     ) -> Result<A, EffectError>
     where
+        Q: std::fmt::Debug,
+        A: std::fmt::Debug,
         F: FnOnce(tonic::Request<Q>) -> Fut,
         Fut: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
     {

@@ -60,6 +60,7 @@ impl Role for Attacher {
     async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
         let Context { ports, effects, .. } = context;
         let Sidecar { driver, identity, timeout, backoff, .. } = sidecar;
+        let effects = effects.measured(&ports.metrics, &identity.name);
         let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
         let role = Self {
             attachments: ports.informers.of(),

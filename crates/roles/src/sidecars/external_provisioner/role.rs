@@ -95,6 +95,7 @@ impl Role for Provisioner {
     async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
         let Context { ports, effects, queue, .. } = context;
         let Sidecar { driver, identity, timeout, backoff, namespace } = sidecar;
+        let effects = effects.measured(&ports.metrics, &identity.name);
         let settings = settings(&ports, &flags, &identity);
         let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
         let informers = &ports.informers;

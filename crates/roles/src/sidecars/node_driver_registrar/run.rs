@@ -52,7 +52,7 @@ pub fn socket_name(driver: &str) -> String {
 /// Presents the driver to the kubelet until stopped, or refused.
 pub async fn run(ports: Ports, flags: Flags, named: Named) -> Result<(), RunError> {
     let driver = Driver::at(&ports.host, &flags.csi_address);
-    let effects = ports.effects(NAME);
+    let effects = ports.effects(NAME).measured(&ports.metrics, "");
     let name = tokio::select! {
         biased;
         () = ports.stop.cancelled() => return Ok(()),
