@@ -1,6 +1,6 @@
 //! The variables of a container, from its spec and from the objects that it names. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub type Variable = (String, String);
 #[derive(Default)]
 pub struct Environment {
     variables: Vec<Variable>,
-    places: HashMap<String, usize>,
+    places: BTreeMap<String, usize>,
     bytes: usize,
 }
 
