@@ -1,5 +1,6 @@
 //! The kubelet's four roles against the real API server in memory, a fake machine and a driver with a memory.
 
+mod affinity;
 mod attachment;
 mod clock;
 mod crash;
