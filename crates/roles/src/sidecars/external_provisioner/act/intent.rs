@@ -31,7 +31,7 @@ impl Provisioner {
         };
         match written {
             Ok(lease) => self.keep(uid, wanted, Some(lease)),
-            Err(error) if error.forbidden() => {
+            Err(error) if before.is_none() && never_stored(&error) => {
                 self.tell_unstorable(&error.message);
                 self.keep(uid, wanted, None);
             }
@@ -104,4 +104,10 @@ impl Provisioner {
             );
         }
     }
+}
+
+/// No right to store it, no namespace to store it in, or a driver whose name is no label: trying again does not help, and
+/// the claim must not wait for it.
+fn never_stored(error: &EffectError) -> bool {
+    error.forbidden() || error.not_found() || error.code == 422
 }
