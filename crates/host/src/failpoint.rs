@@ -59,11 +59,20 @@ pub struct Failpoints {
     any: Arc<AtomicU64>,
     /// Hits of each name; counted only for a plan that names one.
     named: Arc<Mutex<BTreeMap<String, u64>>>,
+    /// Told of every point, in simulations: there a process is not one of the operating system.
+    watcher: Option<Watcher>,
 }
+
+type Watcher = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Failpoints {
     pub fn new(plan: Plan) -> Self {
         Self { plan: Arc::new(plan), ..Self::default() }
+    }
+
+    /// Points that are told to `watcher` by name, each time one is passed.
+    pub fn watched(watcher: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { watcher: Some(Arc::new(watcher)), ..Self::default() }
     }
 
     /// Marks a point in the code. Costs two atomic additions when nothing is armed.
@@ -73,6 +82,9 @@ impl Failpoints {
 
     fn pass(&self, name: &str, counted: Option<u64>) {
         let hit = self.any.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(watcher) = &self.watcher {
+            watcher(name);
+        }
         let crash = match self.plan.as_ref() {
             Plan::Off => return,
             Plan::List => false,

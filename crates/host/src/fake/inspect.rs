@@ -193,6 +193,11 @@ impl FakeHost {
         self.world().replace(device, image)
     }
 
+    /// Frees every locked file, as the end of the processes that hold them does.
+    pub fn release_locks(&self) {
+        self.world().locks.clear();
+    }
+
     /// A power cut: mounts, loop devices, sockets and processes go, files stay.
     pub fn reboot(&self) {
         let now = self.now();
