@@ -3,9 +3,18 @@
 //! `run` gives a story a fresh world and returns its trace: every effect of every component with its virtual time.
 //! The same seed gives the same trace; another seed gives other delays and thereby another interleaving.
 
+pub mod campaign;
+pub mod cluster;
+pub mod fault;
+pub mod history;
 pub mod jitter;
+pub mod line;
+pub mod oracle;
+pub mod process;
 pub mod story;
 pub mod trace;
+mod upset;
+pub mod workload;
 pub mod world;
 
 pub use trace::Trace;

@@ -1,0 +1,204 @@
+//! Which faults can strike which effects. A cell that is left out has its reason here.
+
+use super::kind::{Kind, Opportunity};
+
+use Opportunity::{After, Before, Call, Read, Watch, Write};
+
+/// Requests that write.
+const WRITES: &[&str] = &[
+    "binding pod",
+    "create configmap",
+    "create csinode",
+    "create event",
+    "create lease",
+    "create node",
+    "create persistentvolume",
+    "create serviceaccount",
+    "create volumeattachment",
+    "delete persistentvolume",
+    "delete pod",
+    "delete volumeattachment",
+    "patch node",
+    "patch persistentvolume",
+    "patch volumeattachment",
+    "patch-status node",
+    "patch-status pod",
+    "patch-status volumeattachment",
+    "update csinode",
+    "update lease",
+    "update persistentvolume",
+    "update persistentvolumeclaim",
+    "update-status persistentvolume",
+    "update-status persistentvolumeclaim",
+    "update-status pod",
+];
+
+/// Writes without a failpoint: events are told beside the work, and losing one harms nothing.
+const UNGUARDED: &[&str] = &["create event", "patch event"];
+
+/// Calls to drivers, and of the kubelet to registrars.
+const CALLS: &[&str] = &[
+    "ControllerGetCapabilities",
+    "ControllerPublishVolume",
+    "ControllerUnpublishVolume",
+    "CreateVolume",
+    "DeleteVolume",
+    "GetInfo",
+    "GetPluginCapabilities",
+    "GetPluginInfo",
+    "NodeGetCapabilities",
+    "NodeGetInfo",
+    "NodePublishVolume",
+    "NodeStageVolume",
+    "NodeUnpublishVolume",
+    "NodeUnstageVolume",
+    "NotifyRegistrationStatus",
+    "Probe",
+];
+
+/// What the kubelet does to its machine, and how a leader writes its lease.
+const POINTS: &[&str] = &[
+    "bind path",
+    "lease write",
+    "link path",
+    "mkdir path",
+    "record path",
+    "record-pod path",
+    "remove container",
+    "remove path",
+    "signal container",
+    "start container",
+    "unbind path",
+    "unlink path",
+];
+
+/// Starts the name of each gap of the driver; those of what no role asks for have no row.
+const DRIVER: &str = "local.";
+
+/// Gaps between two effects of the driver, where it may die.
+const GAPS: &[&str] = &[
+    "local.controller-publish.after-record",
+    "local.controller-publish.before-record",
+    "local.controller-unpublish.after-record",
+    "local.controller-unpublish.before-record",
+    "local.create-volume.after-ready",
+    "local.create-volume.before-dir",
+    "local.create-volume.before-image",
+    "local.create-volume.before-ready",
+    "local.create-volume.before-record",
+    "local.delete-volume.after-dir",
+    "local.delete-volume.after-image",
+    "local.delete-volume.after-record",
+    "local.delete-volume.before-image",
+    "local.delete-volume.before-record",
+    "local.node-publish.after-bind",
+    "local.node-publish.before-bind",
+    "local.node-publish.before-target",
+    "local.node-stage.after-marker",
+    "local.node-stage.after-mkfs",
+    "local.node-stage.after-mount",
+    "local.node-stage.before-attach",
+    "local.node-stage.before-marker",
+    "local.node-stage.before-mkfs",
+    "local.node-stage.before-mount",
+    "local.node-stage.before-probe",
+    "local.node-stage.before-record",
+    "local.node-stage.block.after-record",
+    "local.node-stage.block.before-attach",
+    "local.node-stage.block.before-record",
+    "local.node-unpublish.after-remove",
+    "local.node-unpublish.before-remove",
+    "local.node-unpublish.before-unmount",
+    "local.node-unstage.after-detach",
+    "local.node-unstage.before-detach",
+    "local.node-unstage.before-record",
+    "local.node-unstage.before-unmount",
+];
+
+/// Kinds that roles ask for past their caches.
+const GETS: &[&str] = &[
+    "get lease",
+    "get node",
+    "get persistentvolume",
+    "get persistentvolumeclaim",
+    "get pod",
+    "get volumeattachment",
+];
+
+/// Kinds whose caches decisions are made from.
+const LISTS: &[&str] = &[
+    "list csidriver",
+    "list csinode",
+    "list node",
+    "list persistentvolume",
+    "list persistentvolumeclaim",
+    "list pod",
+    "list storageclass",
+    "list volumeattachment",
+];
+const WATCHES: &[&str] = &[
+    "watch csidriver",
+    "watch csinode",
+    "watch node",
+    "watch persistentvolume",
+    "watch persistentvolumeclaim",
+    "watch pod",
+    "watch storageclass",
+    "watch volumeattachment",
+];
+
+fn rows() -> impl Iterator<Item = (&'static str, &'static [Opportunity])> {
+    let group = |names: &'static [&'static str], moments: &'static [Opportunity]| {
+        names.iter().map(move |name| (*name, moments))
+    };
+    let guarded = group(WRITES, &[Write, Before, After]).chain(group(UNGUARDED, &[Write]));
+    let done = group(CALLS, &[Call, Before, After]).chain(group(POINTS, &[Before, After]));
+    let read = group(GETS, &[Read]).chain(group(LISTS, &[Read])).chain(group(WATCHES, &[Watch]));
+    guarded.chain(done).chain(group(GAPS, &[Before])).chain(read)
+}
+
+/// What is left out, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("conflict at `create …`", "409 to a create says that the object exists, which would be a lie"),
+    ("lagging at `get …`", "only a list may be answered from the past"),
+    (
+        "codes NotFound, AlreadyExists, OutOfRange, Unimplemented",
+        "each says something of the volume that would be a lie",
+    ),
+    ("lists and watches of other kinds", "only the garbage collector reads them"),
+    ("deletion of an attachment by hand", "detaching is then what the person asked for"),
+];
+
+/// Why a fault cannot strike an effect although both know the moment.
+pub fn excluded(kind: Kind, effect: &str) -> Option<&'static str> {
+    match kind {
+        Kind::Conflict if effect.starts_with("create ") => {
+            Some("409 to a create says that the object exists, which would be a lie")
+        }
+        Kind::Lagging if !effect.starts_with("list ") => Some("only a list may be answered from the past"),
+        _ => None,
+    }
+}
+
+/// Every cell of the table.
+pub fn cells() -> Vec<(Kind, &'static str)> {
+    let mut cells = Vec::new();
+    for (effect, moments) in rows() {
+        let fits = |kind: &&Kind| moments.iter().any(|moment| kind.fits(*moment));
+        let kinds = Kind::ALL.iter().filter(fits).filter(|kind| excluded(**kind, effect).is_none());
+        cells.extend(kinds.map(|kind| (*kind, effect)));
+    }
+    cells
+}
+
+/// Whether an effect has a row for this moment, or is one that faults leave alone.
+pub fn knows(moment: Opportunity, effect: &str) -> bool {
+    matches!(moment, Read | Watch)
+        || effect.starts_with(DRIVER)
+        || rows().any(|(name, moments)| name == effect && moments.contains(&moment))
+}
+
+/// What is left out of the table, and why.
+pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LEFT_OUT.iter().copied()
+}

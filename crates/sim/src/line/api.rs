@@ -1,0 +1,167 @@
+//! The line of one process to the API server: delays, lost messages, bad answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_apiserver::Server;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use tower::{BoxError, Service};
+
+use super::effect::{Effect, Sort, of_request};
+use super::{Caller, watch};
+use crate::fault::{Fault, Kind, Opportunity};
+
+pub type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+/// Longer than any client waits for an answer.
+const LATE: Duration = Duration::from_secs(70);
+/// How long it takes to learn that nothing gets through.
+const UNREACHABLE: Duration = Duration::from_secs(5);
+/// How far behind a lagging replica is, in versions.
+const LAG: u64 = 12;
+
+/// The API server as one process reaches it.
+#[derive(Clone)]
+pub struct ApiLine {
+    pub caller: Caller,
+    pub server: Server,
+}
+
+impl Service<Request<Body>> for ApiLine {
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let line = self.clone();
+        Box::pin(async move {
+            let answer = line.carry(request).await;
+            // A process that has died meanwhile hears nothing.
+            line.caller.life.pass().await;
+            answer
+        })
+    }
+}
+
+impl ApiLine {
+    async fn carry(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
+        let (caller, shared) = (&self.caller, &self.caller.shared);
+        caller.life.pass().await;
+        if caller.person {
+            return self.land(request).await;
+        }
+        shared.hold_up().await;
+        caller.life.pass().await;
+        if caller.life.cut_off_until().is_some() {
+            tokio::time::sleep(UNREACHABLE).await;
+            return Err("no route to the API server".into());
+        }
+        let effect = of_request(&request);
+        if effect.sort == Sort::Write && !effect.name.ends_with(" lease") && !effect.name.ends_with(" event")
+        {
+            caller.begins(&effect.name);
+        }
+        let opportunity = match effect.sort {
+            Sort::Write => Opportunity::Write,
+            Sort::Read => Opportunity::Read,
+            Sort::Watch => Opportunity::Watch,
+        };
+        let fault = shared.strike(opportunity, &effect.name, &caller.process);
+        let Some(fault) = fault else { return self.whole(request, &effect, None).await };
+        match fault.kind {
+            Kind::LostRequest => Err("connection reset before the request was sent".into()),
+            Kind::Conflict => Ok(refusal(409, "Conflict", "the object has been modified")),
+            Kind::TooMany => Ok(refusal(429, "TooManyRequests", "try again later")),
+            Kind::ServerError => Ok(refusal(500, "InternalError", "the server has a bad day")),
+            Kind::LostAnswer => {
+                self.whole(request, &effect, None).await?;
+                Err("connection reset before the answer came".into())
+            }
+            Kind::GatewayTimeout => {
+                self.whole(request, &effect, None).await?;
+                Ok(refusal(504, "Timeout", "request did not complete within the allotted timeout"))
+            }
+            Kind::LateLanding => {
+                let (line, name) = (self.clone(), effect.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(LATE).await;
+                    let _ = line.whole(request, &name, None).await;
+                });
+                std::future::pending().await
+            }
+            Kind::Lagging => {
+                lag(&mut request, self.server.store().version());
+                self.whole(request, &effect, None).await
+            }
+            _ => self.whole(request, &effect, Some(fault)).await,
+        }
+    }
+
+    /// The request reaches the server and is dealt with there, whatever becomes of the caller.
+    async fn whole(
+        &self,
+        request: Request<Body>,
+        effect: &Effect,
+        fault: Option<Fault>,
+    ) -> Result<Answer, BoxError> {
+        let (line, shared) = (self.clone(), self.caller.shared.clone());
+        if effect.sort == Sort::Watch {
+            let answer = self.land(request).await?;
+            return Ok(answer.map(|body| watch::carried(body, self.caller.clone(), fault)));
+        }
+        let answer = tokio::spawn(async move { line.land(request).await }).await??;
+        if effect.sort == Sort::Write {
+            let status = answer.status().as_u16();
+            shared.say(format_args!("{} {} {} {status}", self.caller.process, effect.name, effect.object));
+        }
+        shared.hold_up().await;
+        Ok(answer)
+    }
+
+    async fn land(&self, request: Request<Body>) -> Result<Answer, BoxError> {
+        let answer = self.server.handle(request).await;
+        self.caller.shared.oracle().look();
+        Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+}
+
+/// Lets a list be answered by a server that is behind. One that asks for a certain version is not: a server that has not
+/// got there would have to wait.
+fn lag(request: &mut Request<Body>, now: u64) {
+    let query = request.uri().query().unwrap_or_default();
+    if now <= LAG || !query.contains("resourceVersion=0&resourceVersionMatch=NotOlderThan") {
+        return;
+    }
+    let exact = format!("resourceVersion={}&resourceVersionMatch=Exact", now - LAG);
+    let query = query.replace("resourceVersion=0&resourceVersionMatch=NotOlderThan", &exact);
+    if let Ok(uri) = format!("{}?{query}", request.uri().path()).parse() {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// A Status that the server never sent.
+fn refusal(code: u16, reason: &str, message: &str) -> Answer {
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    let body = Full::from(body.to_string()).map_err(|never| match never {}).boxed_unsync();
+    let mut answer = Response::new(body);
+    *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    answer.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    if code == 429 {
+        answer.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));
+    }
+    answer
+}

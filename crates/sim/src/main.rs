@@ -1,0 +1,94 @@
+//! `make sim`: runs the histories of many seeds, or replays one.
+//!
+//! `HISTORIES` says how many, `FIRST` from which seed on. `FAIL_FAST` ends at the first failure. `SEED`
+//! replays one with its trace and shrinks its faults; `FAULTS` gives it others than its own, as they are printed, with `;` between.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use bowline_sim::campaign::{self, Report};
+use bowline_sim::fault::{Fault, faults, table};
+
+/// Enough for every cell of the table.
+const HISTORIES: u64 = 1000;
+/// How many failing seeds are shrunk.
+const SHRUNK: usize = 3;
+/// Lines of a failing history that are shown.
+const TAIL: usize = 80;
+
+fn main() -> io::Result<ExitCode> {
+    let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let parsed = |name: &str, otherwise: u64| match number(name).map(|text| text.parse()) {
+        None => Ok(otherwise),
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(io::Error::other(format!("{name} is not a number"))),
+    };
+    if number("SEED").is_some() {
+        let seed = parsed("SEED", 1)?;
+        let given = number("FAULTS").map(|text| Fault::parse_all(&text).ok_or(text)).transpose();
+        let given = given.map_err(|text| io::Error::other(format!("FAULTS: no such faults: `{text}`")))?;
+        return replay(seed, given.unwrap_or_else(|| faults(seed)));
+    }
+    let (first, histories) = (parsed("FIRST", 1)?, parsed("HISTORIES", HISTORIES)?);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let whole = histories >= HISTORIES;
+    let report = campaign::run(first..first + histories, threads, whole, number("FAIL_FAST").is_some());
+    tell(&report, whole)
+}
+
+/// Says what the histories came to; fails on a broken promise, an empty cell or an effect without a row.
+fn tell(report: &Report, whole: bool) -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "How often each fault struck each effect:\n{}", report.table())?;
+    for (effect, why) in table::reasons() {
+        writeln!(out, "left out: {effect}: {why}")?;
+    }
+    let rate = report.histories as f64 / report.worked.as_secs_f64();
+    let (count, took) = (report.histories, report.took.as_secs_f64());
+    writeln!(out, "{count} histories in {took:.1} s, {rate:.1} per second and core")?;
+    let mut failed = false;
+    for (moment, effect) in report.unknown() {
+        failed = true;
+        writeln!(out, "`{effect}` ({moment:?}) has no row in fault/table.rs")?;
+    }
+    if whole {
+        for (kind, effect) in report.empty() {
+            failed = true;
+            writeln!(out, "empty cell: {} at `{effect}`", kind.name())?;
+        }
+    }
+    for failure in &report.failures {
+        failed = true;
+        writeln!(out, "seed {}: {}", failure.seed, failure.violations.join("; "))?;
+    }
+    for failure in report.failures.iter().take(SHRUNK) {
+        show(&mut out, failure.seed, failure.faults.clone())?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The fewest faults of a failing seed, and how it ends with them.
+fn show(out: &mut impl Write, seed: u64, all: Vec<Fault>) -> io::Result<()> {
+    let (left, broken) = campaign::shrink(seed, all);
+    let fewest: Vec<String> = left.iter().map(ToString::to_string).collect();
+    writeln!(out, "\nreplay with the fewest faults: make sim SEED={seed} FAULTS='{}'", fewest.join("; "))?;
+    let from = broken.trace.len().saturating_sub(TAIL);
+    broken.trace[from..].iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    broken.violations.iter().try_for_each(|text| writeln!(out, "  BROKEN {text}"))
+}
+
+fn replay(seed: u64, planned: Vec<Fault>) -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "seed {seed}, planned:")?;
+    planned.iter().try_for_each(|fault| writeln!(out, "  {fault}"))?;
+    let outcome = campaign::outcome(seed, &planned);
+    outcome.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "{:.0} s of virtual time", outcome.virtual_time.as_secs_f64())?;
+    if outcome.violations.is_empty() {
+        writeln!(out, "every promise holds")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    outcome.violations.iter().try_for_each(|text| writeln!(out, "BROKEN {text}"))?;
+    show(&mut out, seed, planned)?;
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,182 @@
+//! The judge: reads what the store has published, what the driver was asked and has done, and the mount table, and checks
+//! every promise of the design that applies so far. One function per promise, named by its number.
+//!
+//! Not judged here: SNAP-1 (no role makes snapshots yet), API-2 and the store's tails (the kill sweeps of the store),
+//! FENCE-1 (nothing fences yet), SEC-1 and SEC-2 (tests on a real kernel).
+
+mod calls;
+mod machine;
+mod objects;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
+use bowline_apiserver::Store;
+use bowline_apiserver::store::{Event, EventKind, Watcher};
+use bowline_host::fake::FakeHost;
+use serde::de::DeserializeOwned;
+
+pub use machine::{NODES_DIR, POOL, kubelet_dir};
+
+/// Objects by key, as the store has them.
+pub type Objects<K> = BTreeMap<ObjectKey, Arc<K>>;
+
+/// What the judge knows.
+pub struct Oracle {
+    machine: Arc<FakeHost>,
+    watchers: Vec<(Table, Watcher)>,
+    pub claims: Objects<PersistentVolumeClaim>,
+    pub volumes: Objects<PersistentVolume>,
+    pub attachments: Objects<VolumeAttachment>,
+    pub pods: Objects<Pod>,
+    calls: calls::Calls,
+    /// Volumes that have had a pod: their bytes must stay.
+    marked: BTreeSet<String>,
+    /// Pods that lived when the machine lost power.
+    struck_down: BTreeSet<String>,
+    /// Pods that a person deleted at once: nothing is promised to their containers.
+    pub abandoned: BTreeSet<String>,
+    /// Who holds each lease.
+    holders: BTreeMap<String, String>,
+    /// A person gave a lease away: for a moment two processes may believe that they lead.
+    pub stolen: bool,
+    version: u64,
+    pub violations: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Claims,
+    Volumes,
+    Attachments,
+    Pods,
+    Leases,
+}
+
+const TABLES: [(Table, &str); 5] = [
+    (Table::Claims, "persistentvolumeclaims"),
+    (Table::Volumes, "persistentvolumes"),
+    (Table::Attachments, "volumeattachments.storage.k8s.io"),
+    (Table::Pods, "pods"),
+    (Table::Leases, "leases.coordination.k8s.io"),
+];
+
+impl Oracle {
+    pub fn new(machine: Arc<FakeHost>, store: &Store) -> Self {
+        let version = store.version();
+        let watch =
+            |(table, name): (Table, &str)| Some((table, store.watch(&Arc::from(name), version).ok()?));
+        Self {
+            machine,
+            watchers: TABLES.into_iter().filter_map(watch).collect(),
+            claims: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            attachments: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            calls: calls::Calls::default(),
+            marked: BTreeSet::new(),
+            struck_down: BTreeSet::new(),
+            abandoned: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            stolen: false,
+            version,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Takes in what the store has published since the last look.
+    pub fn look(&mut self) {
+        let mut events: Vec<(Table, Arc<Event>)> = Vec::new();
+        for (table, watcher) in &mut self.watchers {
+            match watcher.ready() {
+                Ok(ready) => events.extend(ready.into_iter().map(|event| (*table, event))),
+                Err(gone) => {
+                    self.violations.push(format!("API-1: the store forgot what was not read: {gone:?}"))
+                }
+            }
+        }
+        events.sort_by_key(|(_, event)| event.version);
+        for (table, event) in events {
+            self.api_1(event.version);
+            self.take(table, &event);
+        }
+    }
+
+    /// Versions grow.
+    fn api_1(&mut self, version: u64) {
+        if version <= self.version {
+            self.broken(format!("API-1: version {version} came after {}", self.version));
+        }
+        self.version = self.version.max(version);
+    }
+
+    fn take(&mut self, table: Table, event: &Event) {
+        match table {
+            Table::Claims => {
+                let (old, new) = apply(&mut self.claims, event);
+                self.claim_changed(old.as_deref(), new.as_deref());
+            }
+            Table::Volumes => {
+                let (old, new) = apply(&mut self.volumes, event);
+                self.volume_changed(old.as_deref(), new.as_deref());
+            }
+            Table::Attachments => {
+                let (old, new) = apply(&mut self.attachments, event);
+                self.attachment_changed(old.as_deref(), new.as_deref());
+            }
+            Table::Pods => {
+                let (_, new) = apply(&mut self.pods, event);
+                if let Some(pod) = new {
+                    self.pod_changed(&pod);
+                }
+            }
+            Table::Leases => {
+                let lease: bowline_api::Lease =
+                    serde_json::from_slice(&event.object.json).unwrap_or_default();
+                let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+                self.holders.insert(event.object.key.name.clone(), holder);
+            }
+        }
+    }
+
+    /// Only the holder of a lease does anything. Others wait for the whole lease after its last renewal, and it gives up
+    /// sooner, so there is never a doubt.
+    pub fn leads(&mut self, process: &str, lease: &str, effect: &str) {
+        self.look();
+        let holder = self.holders.get(lease).map(String::as_str);
+        if !self.stolen && holder != Some(process) {
+            self.broken(format!("LEASE: {process} does `{effect}` while {holder:?} holds {lease}"));
+        }
+    }
+
+    pub(crate) fn broken(&mut self, text: String) {
+        if !self.violations.contains(&text) {
+            self.violations.push(text);
+        }
+    }
+
+    fn volume_of(&self, handle: &str) -> Option<&Arc<PersistentVolume>> {
+        let has = |volume: &&Arc<PersistentVolume>| {
+            bowline_api::volume::csi(volume).is_some_and(|csi| csi.volume_handle == handle)
+        };
+        self.volumes.values().find(has)
+    }
+}
+
+fn apply<K: DeserializeOwned + Meta>(
+    objects: &mut Objects<K>,
+    event: &Event,
+) -> (Option<Arc<K>>, Option<Arc<K>>) {
+    let key = event.object.key.clone();
+    if event.kind == EventKind::Deleted {
+        return (objects.remove(&key), None);
+    }
+    match serde_json::from_slice::<K>(&event.object.json) {
+        Ok(object) => {
+            let object = Arc::new(object);
+            (objects.insert(key, object.clone()), Some(object))
+        }
+        Err(_) => (None, None),
+    }
+}

@@ -1,0 +1,102 @@
+//! Promises that objects alone can show, at every version of each.
+
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, VolumeAttachment, keys, volume};
+use bowline_roles::invariants::{Snapshot, violations};
+
+use super::Oracle;
+
+impl Oracle {
+    pub(super) fn claim_changed(
+        &mut self,
+        old: Option<&PersistentVolumeClaim>,
+        new: Option<&PersistentVolumeClaim>,
+    ) {
+        if let (Some(old), Some(new)) = (old, new) {
+            self.bind_1_claim(old, new);
+            self.res_1(new);
+        }
+        self.at_one_moment();
+    }
+
+    pub(super) fn volume_changed(&mut self, old: Option<&PersistentVolume>, new: Option<&PersistentVolume>) {
+        if let (Some(old), Some(new)) = (old, new) {
+            self.bind_1_volume(old, new);
+        }
+        self.at_one_moment();
+    }
+
+    pub(super) fn attachment_changed(
+        &mut self,
+        old: Option<&VolumeAttachment>,
+        new: Option<&VolumeAttachment>,
+    ) {
+        if let Some(old) = old {
+            self.att_1_finalizer(old, new);
+        }
+        self.at_one_moment();
+    }
+
+    /// BIND-1, BIND-2, PROV-1, ATT-1 and ATT-2, as far as one moment shows them.
+    fn at_one_moment(&mut self) {
+        let snapshot = Snapshot {
+            claims: self.claims.values().cloned().collect(),
+            volumes: self.volumes.values().cloned().collect(),
+            attachments: self.attachments.values().cloned().collect(),
+        };
+        for text in violations(&snapshot) {
+            self.broken(text);
+        }
+    }
+
+    /// A claim that has a volume keeps it.
+    fn bind_1_claim(&mut self, old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) {
+        let (before, after) = (volume::claim_volume(old), volume::claim_volume(new));
+        if old.uid() == new.uid() && !before.is_empty() && before != after {
+            self.broken(format!("BIND-1: claim {} changed from {before} to `{after}`", new.key()));
+        }
+    }
+
+    /// A volume that belongs to a claim, by UID, belongs to no other.
+    fn bind_1_volume(&mut self, old: &PersistentVolume, new: &PersistentVolume) {
+        let owner = |volume: &PersistentVolume| volume::claim_ref(volume).and_then(|claim| claim.uid.clone());
+        let (before, after) = (owner(old), owner(new));
+        if old.uid() == new.uid() && before.is_some() && before != after {
+            self.broken(format!("BIND-1: {} changed owners from {before:?} to {after:?}", new.name()));
+        }
+    }
+
+    /// Status never claims more than the volume has, and what was promised does not shrink.
+    fn res_1(&mut self, claim: &PersistentVolumeClaim) {
+        let told = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+        let told = told.and_then(|capacity| capacity.get(volume::STORAGE));
+        let Some(told) = told.and_then(|quantity| bowline_api::bytes_of(quantity).ok()) else { return };
+        let found = self.volumes.values().find(|found| found.name() == volume::claim_volume(claim));
+        let has = found.and_then(|found| volume::capacity_bytes(found).ok());
+        if has.is_some_and(|has| told > has) {
+            self.broken(format!("RES-1: claim {} says {told} bytes, its volume has {has:?}", claim.key()));
+        }
+    }
+
+    /// ControllerUnpublish before the finalizer goes.
+    fn att_1_finalizer(&mut self, old: &VolumeAttachment, new: Option<&VolumeAttachment>) {
+        let finalizer = keys::attacher_finalizer(&old.spec.attacher);
+        let guarded = |attachment: &VolumeAttachment| attachment.has_finalizer(&finalizer);
+        if !guarded(old) || new.is_some_and(guarded) {
+            return;
+        }
+        let Some(handle) = self.handle_of(old) else { return };
+        if self.published_nodes(&handle).contains(&old.spec.node_name) {
+            self.broken(format!(
+                "ATT-1: attachment {} lost its finalizer while {handle} is published to {}",
+                old.name(),
+                old.spec.node_name
+            ));
+        }
+    }
+
+    fn handle_of(&self, attachment: &VolumeAttachment) -> Option<String> {
+        let name = volume::attachment_volume(attachment)?;
+        let found = self.volumes.values().find(|found| found.name() == name)?;
+        volume::csi(found).map(|csi| csi.volume_handle.clone())
+    }
+}
