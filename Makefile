@@ -20,8 +20,10 @@ ETCD_VERSION := v3.6.16
 ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
 CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
+# What the simulation is built with: a release build takes longer than a thousand histories without one.
+PROFILE ?= dev
 
-.PHONY: help demo test sanity check tidy sweep bench schema podsecurity rbac clean tools peers record
+.PHONY: help demo test sim sim-mutants sanity check tidy sweep bench schema podsecurity rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,6 +37,14 @@ test: tools peers ## Set up, check and test everything
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
 		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
 		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
+	$(MAKE) sim
+
+sim: ## Whole clusters in memory under seeded faults (HISTORIES=1000; SEED=17 replays one; PROFILE=release for many; a part of `test`)
+	$(CARGO) build --profile $(PROFILE) --package bowline-sim
+	HISTORIES=$(HISTORIES) SEED=$(SEED) FAULTS="$(FAULTS)" $(TARGET_DIR)/$(subst dev,debug,$(PROFILE))/bowline-sim
+
+sim-mutants: ## Whether the simulation finds each of the mutations in crates/sim/mutants (not a part of `test`)
+	scripts/sim-mutants
 
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
