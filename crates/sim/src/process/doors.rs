@@ -1,7 +1,7 @@
 //! The doors of one simulated process: the machine's own, shut when the process dies.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -211,6 +211,16 @@ impl Net for Doors {
         self.life.pass().await;
         let stream = Net::connect_tcp(&*self.machine, address).await?;
         Ok(Box::new(MortalStream::new(stream, &self.life)))
+    }
+
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.life.pass().await;
+        self.machine.lookup(name).await
+    }
+
+    async fn source_address(&self, address: &str) -> io::Result<IpAddr> {
+        self.life.pass().await;
+        self.machine.source_address(address).await
     }
 
     async fn watch_dir(&self, dir: &Path) -> io::Result<mpsc::Receiver<DirEvent>> {
