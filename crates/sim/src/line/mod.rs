@@ -5,6 +5,7 @@ pub mod csi;
 pub mod effect;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,13 @@ pub struct Shared {
     delays: Mutex<ChaCha12Rng>,
     trace: Mutex<Vec<String>>,
     born: Instant,
+    /// The program that started each container.
+    containers: Mutex<BTreeMap<String, String>>,
+}
+
+/// The program of a process, whichever replica and life it is.
+fn program(process: &str) -> &str {
+    process.split_once('.').map_or(process, |(program, _)| program)
 }
 
 impl Shared {
@@ -49,7 +57,18 @@ impl Shared {
             delays: Mutex::new(ChaCha12Rng::seed_from_u64(!seed)),
             trace: Mutex::default(),
             born: Instant::now(),
+            containers: Mutex::default(),
         })
+    }
+
+    pub fn started(&self, container: &str, process: &str) {
+        let mut containers = self.containers.lock().unwrap_or_else(PoisonError::into_inner);
+        containers.insert(container.to_owned(), program(process).to_owned());
+    }
+
+    pub fn has_started(&self, container: &str, process: &str) -> bool {
+        let containers = self.containers.lock().unwrap_or_else(PoisonError::into_inner);
+        containers.get(container).is_some_and(|starter| starter == program(process))
     }
 
     /// Adds a line to the trace.

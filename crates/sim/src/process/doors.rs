@@ -174,14 +174,26 @@ doors! {
 
 doors! {
     Containers {
-        fn start(spec: &ContainerSpec) -> Kernels<State>;
-        fn list() -> Kernels<Vec<Found>>;
         fn state(id: &str) -> Kernels<Option<State>>;
         fn wait(id: &str) -> Kernels<Exit>;
         fn mark_evicted(id: &str) -> Kernels<()>;
         fn signal(id: &str, signal: i32) -> Kernels<()>;
         fn exec(id: &str, spec: &ExecSpec) -> Kernels<Session>;
         fn remove(id: &str) -> Kernels<()>;
+    }
+
+    async fn start(&self, spec: &ContainerSpec) -> Kernels<State> {
+        self.life.pass().await;
+        self.caller.shared.started(&spec.id, &self.caller.process);
+        self.machine.start(spec).await
+    }
+
+    /// All nodes are on one machine; a kubelet finds those containers that are recorded in its own directory.
+    async fn list(&self) -> Kernels<Vec<Found>> {
+        self.life.pass().await;
+        let found = Containers::list(&*self.machine).await?;
+        let own = |found: &Found| self.caller.shared.has_started(&found.id, &self.caller.process);
+        Ok(found.into_iter().filter(own).collect())
     }
 }
 
