@@ -233,7 +233,8 @@ async fn a_queue_is_measured_as_upstream_measures_its_own() {
         let line = format!("workqueue_{name}{{name=\"claims\"}} {value}\n");
         assert!(metrics.text().contains(&line), "{line} in {}", metrics.text());
     };
-    (line("depth", "2"), line("adds_total", "2"));
+    line("depth", "2");
+    line("adds_total", "2");
     let (worker, again, ended) = (queue.clone(), queue.clone(), stop.clone());
     let failed = Arc::new(AtomicUsize::new(0));
     let task = tokio::spawn(async move {
@@ -245,7 +246,8 @@ async fn a_queue_is_measured_as_upstream_measures_its_own() {
                     "a" if failed.fetch_add(1, Ordering::SeqCst) == 0 => Verdict::Retry,
                     "b" if queue.failures(&"b") == 0 && failed.load(Ordering::SeqCst) < 2 => {
                         // Twice while it is worked on: upstream counts one.
-                        (queue.add("b"), queue.add("b"));
+                        queue.add("b");
+                        queue.add("b");
                         failed.fetch_add(10, Ordering::SeqCst);
                         Verdict::Done
                     }
@@ -256,14 +258,15 @@ async fn a_queue_is_measured_as_upstream_measures_its_own() {
         worker.run(1, ended, work).await;
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    (
-        line("depth", "1"),
-        line("unfinished_work_seconds", "1"),
-        line("longest_running_processor_seconds", "1"),
-    );
+    line("depth", "1");
+    line("unfinished_work_seconds", "1");
+    line("longest_running_processor_seconds", "1");
     tokio::time::sleep(Duration::from_secs(20)).await;
-    (line("depth", "0"), line("adds_total", "4"), line("retries_total", "1"));
-    (line("work_duration_seconds_count", "4"), line("queue_duration_seconds_count", "4"));
+    line("depth", "0");
+    line("adds_total", "4");
+    line("retries_total", "1");
+    line("work_duration_seconds_count", "4");
+    line("queue_duration_seconds_count", "4");
     line("unfinished_work_seconds", "0");
     stop.cancel();
     task.await.unwrap();

@@ -167,7 +167,7 @@ async fn a_role_is_freed_when_it_has_ended() {
     let seen = Seen::default();
     let (stop, task) = start(&seen);
     a_while().await;
-    (seen.add(3), seen.add(0), seen.add(TOO_MUCH + 1));
+    [3, 0, TOO_MUCH + 1].into_iter().for_each(|key| seen.add(key));
     a_while().await;
     assert!(Arc::strong_count(&seen.counts) > 1, "the role holds it");
     stop.cancel();

@@ -65,7 +65,7 @@ mod tests {
         assert_eq!((assumed.on("a"), assumed.on("b")), (2, 0));
         assumed.set(&pod, Some("b"));
         assert_eq!((assumed.on("a"), assumed.on("b")), (1, 1));
-        assert_eq!(assumed.pods("b"), [pod.clone()]);
+        assert_eq!(assumed.pods("b"), std::slice::from_ref(&pod));
         assumed.set(&pod, None);
         assumed.set(&pod, None);
         assert_eq!((assumed.on("a"), assumed.on("b")), (1, 0));
