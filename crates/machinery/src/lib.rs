@@ -14,6 +14,7 @@ mod fake_api;
 pub mod fetched;
 pub mod flags;
 pub mod identity;
+pub mod incoming;
 pub mod informers;
 pub mod journal;
 pub mod lease;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bowline_api::{CSINode, Event, Meta, Node, keys};
 use bowline_apiserver::{Registry, Server, Store, kinds::register};
-use bowline_host::net::{BoxStream, Listener};
 use bowline_host::{Host, fake};
 use bowline_machinery::effect::Part;
+use bowline_machinery::incoming::accepted;
 use bowline_machinery::journal::Entry;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Effects, Journal, Object, Ports, RunError, Sidecar, client, role};
@@ -22,7 +22,6 @@ use bowline_roles::flags;
 use bowline_roles::sidecars::{external_attacher, external_provisioner};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::stream::{self, Stream};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 use kube::client::Body;
@@ -294,54 +293,5 @@ impl Service<Request<Body>> for Line {
                 }
             }
         })
-    }
-}
-
-fn accepted(listener: Box<dyn Listener>) -> impl Stream<Item = std::io::Result<connection::Connection>> {
-    stream::unfold(listener, |mut listener| async move {
-        let stream: BoxStream = listener.accept().await.ok()?;
-        Some((Ok(connection::Connection(stream)), listener))
-    })
-}
-
-/// A stream of the host in the form that tonic takes.
-mod connection {
-    use std::io;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use bowline_host::net::BoxStream;
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-    use tonic::transport::server::Connected;
-
-    pub struct Connection(pub BoxStream);
-
-    impl Connected for Connection {
-        type ConnectInfo = ();
-        fn connect_info(&self) {}
-    }
-    impl AsyncRead for Connection {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_read(context, buffer)
-        }
-    }
-    impl AsyncWrite for Connection {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.0).poll_write(context, bytes)
-        }
-        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_flush(context)
-        }
-        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_shutdown(context)
-        }
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use bowline_host::net::DirEvent;
 use bowline_machinery::csi::Driver;
+use bowline_machinery::incoming::accepted;
 use bowline_machinery::{EffectError, Effects, Fate, Ports, RunError, flags, identity};
 use bowline_proto::pluginregistration::registration_server::RegistrationServer;
 use tokio::sync::watch;
 use tonic::transport::Server;
 
-use super::serve::{Registrar, accepted};
+use super::serve::Registrar;
 
 /// Upstream's name in the journal.
 pub const NAME: &str = "node-driver-registrar";

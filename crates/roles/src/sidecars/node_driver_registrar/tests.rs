@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bowline_host::fake;
 use bowline_machinery::csi::Driver;
+use bowline_machinery::incoming::accepted;
 use bowline_machinery::{Journal, Ports, RunError, client};
 use bowline_proto::csi::v1::identity_server::{Identity, IdentityServer};
 use bowline_proto::csi::v1::{
@@ -24,7 +25,6 @@ use tonic::Status;
 use tonic::transport::{Channel, Server};
 
 use super::run;
-use super::serve::accepted;
 
 const SOCKET: &str = "/csi/csi.sock";
 const REGISTRATION: &str = "/registry/d.example-reg.sock";
