@@ -342,10 +342,16 @@ fn on_node(name: &str, claim: &str, node: &str, script: &str) -> Pod {
 async fn moves_with_its_volume(claims: &Api<PersistentVolumeClaim>, pods: &Api<Pod>, client: &Client) {
     create(claims, &build::claim("disk").class("local").size("64Mi").build()).await.expect("a claim");
     for (node, script) in
-        [("n-2", "echo here > /data/file; sleep 600"), ("n-3", "grep here /data/file && sleep 600")]
+        [("n-2", "echo here | tee /data/file; sleep 600"), ("n-3", "grep here /data/file && sleep 600")]
     {
         create(pods, &on_node("q", "disk", node, script)).await.expect("a pod");
         until_phase(client, "q", "Running").await.unwrap_or_else(|why| panic!("{node}: {why}"));
+        // Logs come from the kubelet of that node, over TLS with certificates on both sides.
+        let mut written = pods.logs("q", &kube::api::LogParams::default()).await.expect("logs");
+        while !written.contains("here") {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            written = pods.logs("q", &kube::api::LogParams::default()).await.expect("logs");
+        }
         delete(pods, "q").await.expect("deleted");
         until_gone(pods, "q").await.expect("gone");
     }
@@ -360,6 +366,12 @@ async fn a_pod_moves_away_from_a_node_that_is_cut_off() {
     let nodes: Api<Node> = Api::all(client.clone());
     for name in ["n", "n-2", "n-3"] {
         until(&nodes, name, "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
+        // Each driver answers as each node.
+        let csi_nodes: Api<CSINode> = Api::all(client.clone());
+        let both = |found: Option<&CSINode>| found.is_some_and(|n| n.spec.drivers.len() == 2);
+        until(&csi_nodes, name, "two drivers", both).await.expect("registered");
+        let found = csi_nodes.get(name).await.expect("there").spec.drivers;
+        assert!(found.iter().all(|driver| driver.node_id == name), "{found:?}");
     }
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
     let claim = build::claim("data").class("share").access_mode("ReadWriteMany").size("1Mi").build();

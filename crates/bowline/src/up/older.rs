@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use bowline_api::{Meta, Pod, pod};
 use bowline_host::Host;
 use bowline_machinery::Client;
-use bowline_roles::kubelet::{KnownPods, Owned, Owner};
+use bowline_roles::kubelet::{KnownPods, Owned, Owner, OwnerFlags};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -25,7 +25,8 @@ pub async fn take_kubelet_dir(
         true => Some(known_pods(host, client).await?),
         false => None,
     };
-    let owner = Owner { id: installation.id(), node_name: &config.node_name, older: known.as_ref() };
+    let (id, node_name, older) = (installation.id(), &config.node_name, known.as_ref());
+    let owner = Owner { id, node_name, older, flags: OwnerFlags::UP };
     let owned = Owned::take(host, &config.kubelet_dir, owner).await?;
     // A process that dies before this finds the id, and does not ask for the pods again.
     installation.note_kubelet_dir()?;

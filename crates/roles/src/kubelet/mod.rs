@@ -17,7 +17,7 @@ mod tests;
 pub mod volumemanager;
 
 pub use alarms::Alarms;
-pub use owned::{KnownPods, Owned, Owner};
+pub use owned::{KnownPods, Owned, Owner, OwnerFlags};
 pub use records::PodRecords;
 pub use reported::{PATIENCE, Reported};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};

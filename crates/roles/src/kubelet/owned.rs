@@ -40,6 +40,19 @@ pub struct Owner<'a> {
     pub node_name: &'a str,
     /// The pods of an installation that an older version made, which wrote no id; nothing for any other.
     pub older: Option<&'a KnownPods>,
+    pub flags: OwnerFlags,
+}
+
+/// The flags that choose the directory and the node's name, for people whose choice is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnerFlags {
+    pub dir: &'static str,
+    pub name: &'static str,
+}
+
+impl OwnerFlags {
+    pub const UP: Self = Self { dir: "--kubelet-dir", name: "--node-name" };
+    pub const KUBELET: Self = Self { dir: "--root-dir", name: "--hostname-override" };
 }
 
 /// The pods that an installation knows, by UID, each with the node that it is bound to, if that is known.
@@ -76,7 +89,7 @@ impl Owned {
         host.disk.create_dir_all(dir, DIRECTORY_MODE).await.map_err(failed("create"))?;
         let lock = match host.disk.lock(&dir.join(LOCK)).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(refused(dir, "is in use by another Bowline; stop that one, or choose"));
+                return Err(refused(dir, owner, "is in use by another Bowline; stop that one, or choose"));
             }
             lock => lock.map_err(failed("lock"))?,
         };
@@ -136,12 +149,12 @@ async fn look(host: &Host, dir: &Path, owner: Owner<'_>) -> Result<Found, RunErr
     let expected = |name: &String| OLDER.contains(&name.as_str()) || name == STAGED;
     let foreign = traces.iter().find(|name| owner.older.is_none() || !expected(name));
     if let Some(name) = foreign {
-        return Err(refused(dir, &format!("holds `{name}`, which another kubelet may use; choose")));
+        return Err(refused(dir, owner, &format!("holds `{name}`, which another kubelet may use; choose")));
     }
     match owner.older {
         Some(known) if !traces.is_empty() => {
             let pods = host.disk.list(&dir.join(PODS)).await.map_err(failed)?;
-            older_owner(dir, pods, known, owner.node_name)
+            older_owner(dir, pods, known, owner)
         }
         _ => Ok(Found::Fresh),
     }
@@ -150,20 +163,25 @@ async fn look(host: &Host, dir: &Path, owner: Owner<'_>) -> Result<Found, RunErr
 fn named_owner(dir: &Path, text: &str, owner: Owner<'_>) -> Result<Found, RunError> {
     let mut lines = text.lines().map(str::trim);
     if lines.next() != Some(owner.id) {
-        return Err(refused(dir, "belongs to another Bowline installation; choose"));
+        return Err(refused(dir, owner, "belongs to another Bowline installation; choose"));
     }
     match lines.next() {
         None | Some("") => Ok(Found::Unnamed),
         Some(name) if name == owner.node_name => Ok(Found::Ours),
-        Some(name) => Err(renamed(dir, name, owner.node_name)),
+        Some(name) => Err(renamed(dir, name, owner)),
     }
 }
 
 /// A UID is drawn once, so a directory whose pods are all known here was not another kubelet's.
-fn older_owner(dir: &Path, pods: Vec<String>, known: &KnownPods, own: &str) -> Result<Found, RunError> {
+fn older_owner(
+    dir: &Path,
+    pods: Vec<String>,
+    known: &KnownPods,
+    owner: Owner<'_>,
+) -> Result<Found, RunError> {
     for uid in &pods {
         match known.get(uid) {
-            Some(Some(node)) if node != own => return Err(renamed(dir, node, own)),
+            Some(Some(node)) if node != owner.node_name => return Err(renamed(dir, node, owner)),
             Some(_) => {}
             None => {
                 let pod = dir.join(PODS).join(uid);
@@ -171,24 +189,26 @@ fn older_owner(dir: &Path, pods: Vec<String>, known: &KnownPods, own: &str) -> R
                     "has no installation id and holds `pods/{uid}`, a pod that this installation does not know: if no other kubelet uses it, unmount what `findmnt -R {0}` shows and remove `{0}`, or choose",
                     pod.display()
                 );
-                return Err(refused(dir, &why));
+                return Err(refused(dir, owner, &why));
             }
         }
     }
     Ok(Found::Older(pods))
 }
 
-fn refused(dir: &Path, why: &str) -> RunError {
+fn refused(dir: &Path, owner: Owner<'_>, why: &str) -> RunError {
     RunError::Refused(format!(
-        "the kubelet directory `{}` {why} another directory with --kubelet-dir DIR",
-        dir.display()
+        "the kubelet directory `{}` {why} another directory with {} DIR",
+        dir.display(),
+        owner.flags.dir
     ))
 }
 
 /// Pods are bound to a node by its name: under another one, all that run here would look like orphans.
-fn renamed(dir: &Path, old: &str, new: &str) -> RunError {
+fn renamed(dir: &Path, old: &str, owner: Owner<'_>) -> RunError {
+    let (new, flag) = (owner.node_name, owner.flags.name);
     RunError::Refused(format!(
-        "the kubelet directory `{}` belongs to node `{old}`, not to `{new}`: start with --node-name {old}",
+        "the kubelet directory `{}` belongs to node `{old}`, not to `{new}`: start with {flag} {old}",
         dir.display()
     ))
 }

@@ -21,7 +21,7 @@ use bowline_host::real::{self, RealConfig};
 use bowline_machinery::client::Environment;
 use bowline_machinery::flags::{Gates, LoggingArgs, Program, Syntax, files};
 use bowline_roles::crew::Crew;
-use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, run_kubelet};
+use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, OwnerFlags, run_kubelet};
 use clap::{ArgAction, Args};
 use k8s_openapi::api::core::v1::Taint;
 
@@ -139,7 +139,7 @@ impl Run for Kubelet {
         }
         let node_name = self.node_name()?;
         let root = std::path::absolute(&self.root_dir).context("resolve --root-dir")?;
-        let owner = Owner { id: OWNER, node_name: &node_name, older: None };
+        let owner = Owner { id: OWNER, node_name: &node_name, older: None, flags: OwnerFlags::KUBELET };
         let owned = Owned::take(&process.host, &root, owner).await?;
         // The kernel names mounts by their real path.
         let root = process.host.disk.canonical(&root).await.context("resolve --root-dir")?;

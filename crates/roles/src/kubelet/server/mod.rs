@@ -5,6 +5,7 @@
 //! | `GET /containerLogs/<namespace>/<pod>/<container>` | what a container wrote ([`logs`]) |
 //! | `GET`, `POST /exec/<namespace>/<pod>/<container>` | runs a program inside ([`exec`]), over a WebSocket ([`session`]) |
 //! | `GET /healthz` | `ok` |
+//! | `GET /metrics` | what this process counts |
 //!
 //! Whoever has a client certificate of the authority in the TLS settings may ask anything; others do not get past
 //! the handshake. Upstream asks the API server about each request instead (webhook authorization).
@@ -161,6 +162,7 @@ async fn answer(node: Node, request: Request<Incoming>) -> Response<Body> {
     };
     match (request.method(), &segments[..]) {
         (&Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
+        (&Method::GET, ["metrics"]) => text(StatusCode::OK, node.ports.metrics.text()),
         (&Method::GET, ["containerLogs", namespace, pod, container]) => {
             let query = request.uri().query().unwrap_or_default();
             logs::answer(&node, &target(namespace, pod, container), query).await

@@ -5,20 +5,20 @@ use std::path::Path;
 use bowline_host::{Host, fake};
 use bowline_machinery::RunError;
 
-use crate::kubelet::{KnownPods, Owned, Owner, PodRecords};
+use crate::kubelet::{KnownPods, Owned, Owner, OwnerFlags, PodRecords};
 
 const DIR: &str = "/var/lib/kubelet";
 const NODE: &str = "here";
 
 async fn take(host: &Host, id: &str) -> Result<Owned, RunError> {
-    Owned::take(host, Path::new(DIR), Owner { id, node_name: NODE, older: None }).await
+    Owned::take(host, Path::new(DIR), Owner { id, node_name: NODE, older: None, flags: OwnerFlags::UP }).await
 }
 
 /// An installation of an older version, with these pods in its store.
 async fn upgrade(host: &Host, known: &[(&str, Option<&str>)]) -> Result<(), String> {
     let pods: KnownPods =
         known.iter().map(|(uid, node)| ((*uid).to_owned(), node.map(str::to_owned))).collect();
-    let owner = Owner { id: "ours", node_name: NODE, older: Some(&pods) };
+    let owner = Owner { id: "ours", node_name: NODE, older: Some(&pods), flags: OwnerFlags::UP };
     Owned::take(host, Path::new(DIR), owner).await.map(drop).map_err(|error| error.to_string())
 }
 
@@ -80,7 +80,7 @@ async fn sockets_of_drivers_do_not_make_a_directory_foreign() {
 async fn another_node_name_is_refused_with_the_old_one_as_remedy() {
     let (host, _) = fake::host(1);
     take(&host, "ours").await.unwrap();
-    let owner = Owner { id: "ours", node_name: "renamed", older: None };
+    let owner = Owner { id: "ours", node_name: "renamed", older: None, flags: OwnerFlags::UP };
     let error = Owned::take(&host, Path::new(DIR), owner).await.map(drop).unwrap_err().to_string();
     let expected = "the kubelet directory `/var/lib/kubelet` belongs to node `here`, not to `renamed`: start with --node-name here";
     assert_eq!(error, expected);
