@@ -13,7 +13,7 @@ const SHOWN: usize = 12;
 /// A process. Killed when it is dropped; its log is shown if the test fails.
 pub struct Program {
     pub name: String,
-    log: PathBuf,
+    pub log: PathBuf,
     child: Child,
 }
 

@@ -123,7 +123,7 @@ async fn a_stolen_lease_ends_the_program_and_stays_stolen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_was_away_finds_programs_at_work() {
     let mut setup = Setup::new().await;
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let mut waiting = setup.core(By::Us, "kube-controller-manager", Lead::Alone, 1);
     let mut leading = setup.core(By::Us, "kube-scheduler", Lead::Shortly, 1);
     setup.held("kube-scheduler").await;

@@ -44,12 +44,12 @@ async fn printed_roles_are_enough_and_little_more() {
     std::fs::write(&file, printed(&[&[controllers], programs.as_slice()].concat())).expect("a file");
     setup.server.kubectl(&["apply", "--filename", file.to_str().expect("text")]);
 
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let [controller_manager, scheduler] =
         [setup.server.account(programs[0]).await, setup.server.account(programs[1]).await];
     let core =
         |program, account, flags: &[&str]| setup.core_as(By::Us, program, Lead::Shortly, 1, account, flags);
-    let _controllers = core(programs[0], &controller_manager, &[controllers]);
+    let _controllers = core(programs[0], &controller_manager, &[controllers, &setup.root_ca()]);
     let _scheduler = core(programs[1], &scheduler, &[]);
     let _provisioner = setup.sidecar_as_granted(By::Us, programs[2], 1).await;
     let _attacher = setup.sidecar_as_granted(By::Us, programs[3], 1).await;

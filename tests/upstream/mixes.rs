@@ -9,7 +9,7 @@ use crate::support::upstream::client_of;
 #[tokio::test(flavor = "multi_thread")]
 async fn our_programs_have_enough_rights() {
     let setup = Setup::new().await;
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let mut controllers = setup.core(By::Us, "kube-controller-manager", Lead::Shortly, 1);
     let mut scheduler = setup.core(By::Us, "kube-scheduler", Lead::Shortly, 1);
     let mut provisioner = setup.sidecar(By::Us, "csi-provisioner", 1).await;
@@ -32,7 +32,7 @@ async fn our_programs_have_enough_rights() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_sidecars_work_with_upstreams_controllers_and_scheduler() {
     let setup = Setup::new().await;
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let _controllers = setup.core(By::Upstream, "kube-controller-manager", Lead::Alone, 1);
     let _scheduler = setup.core(By::Upstream, "kube-scheduler", Lead::Alone, 1);
     let _provisioner = setup.sidecar(By::Us, "csi-provisioner", 1).await;
@@ -45,7 +45,7 @@ async fn our_sidecars_work_with_upstreams_controllers_and_scheduler() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_controllers_and_scheduler_work_with_upstreams_provisioner() {
     let setup = Setup::new().await;
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let _controllers = setup.core(By::Us, "kube-controller-manager", Lead::Alone, 1);
     let _scheduler = setup.core(By::Us, "kube-scheduler", Lead::Alone, 1);
     let _provisioner = setup.sidecar(By::Upstream, "csi-provisioner", 1).await;

@@ -28,7 +28,7 @@ impl Replicas {
 #[tokio::test(flavor = "multi_thread")]
 async fn successors_finish_what_killed_leaders_began() {
     let setup = Setup::new().await;
-    let _driver = setup.driver();
+    let _driver = setup.driver().await;
     let mut leaders = Replicas::start(&setup, 1).await;
     for lease in [
         "kube-controller-manager",

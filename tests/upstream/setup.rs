@@ -9,19 +9,19 @@ use bowline_api::{StorageClass, VolumeAttachment, build, volume};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::support::PATIENCE;
 use crate::support::gate::Gate;
 use crate::support::node::TestNode;
 use crate::support::objects::{create, delete, until, until_gone, until_phase};
 use crate::support::peers::peer;
 use crate::support::program::Program;
 use crate::support::upstream::{NAMESPACE, UpstreamServer};
+use crate::support::{PATIENCE, until_exists};
 
 const DRIVER: &str = "local.csi.bowline.dev";
 const NODE: &str = "node-1";
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
 /// Of upstream's program: those that a volume meets, and what makes pods and nodes usable.
-const CONTROLLERS: &str = "--controllers=persistentvolume-binder-controller,persistentvolume-attach-detach-controller,persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,node-lifecycle-controller,serviceaccount-controller";
+const CONTROLLERS: &str = "--controllers=persistentvolume-binder-controller,persistentvolume-attach-detach-controller,persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,node-lifecycle-controller,serviceaccount-controller,root-ca-certificate-publisher-controller";
 
 /// Whose program.
 #[derive(Clone, Copy)]
@@ -69,20 +69,28 @@ impl Setup {
         self.dir().join("csi.sock")
     }
 
-    pub fn driver(&self) -> Program {
+    /// Returns when it listens: behind the gate its absence would look like its end.
+    pub async fn driver(&self) -> Program {
         let (pool, socket) = (self.dir().join("pool"), self.dir().join("driver.sock"));
         let words =
             ["driver", "local", "--endpoint", text(&socket), "--pool", text(&pool), "--node-id", NODE];
-        Program::start(self.dir(), "driver", BOWLINE, &words)
+        let driver = Program::start(self.dir(), "driver", BOWLINE, &words);
+        until_exists(&socket).await;
+        driver
     }
 
     /// kube-controller-manager or kube-scheduler as the user that upstream runs it as.
     pub fn core(&self, by: By, program: &str, lead: Lead, replica: u8) -> Program {
         let user = format!("system:{program}");
         let kubeconfig = self.server.user(&user, &user);
-        let accounts = ["--use-service-account-credentials=true"];
-        let further = if program == "kube-controller-manager" { accounts.as_slice() } else { &[] };
+        let further = [&self.root_ca(), "--use-service-account-credentials=true"];
+        let further = if program == "kube-controller-manager" { further.as_slice() } else { &[] };
         self.core_as(by, program, lead, replica, &kubeconfig, further)
+    }
+
+    /// What makes kube-controller-manager publish the server's authority.
+    pub fn root_ca(&self) -> String {
+        format!("--root-ca-file={}", self.dir().join("ca.crt").display())
     }
 
     /// The same as another user and with further flags.
@@ -146,9 +154,8 @@ impl Setup {
         }
     }
 
-    /// The registrar, and a node whose kubelet takes its driver up.
-    pub async fn node(&self) -> (Program, TestNode) {
-        let registry = self.dir().join("registry");
+    /// The registrar, for a kubelet that looks here for drivers.
+    pub fn registrar(&self, registry: &Path) -> Program {
         let words = [
             "csi-node-driver-registrar".to_owned(),
             format!("--csi-address={}", self.socket().display()),
@@ -156,7 +163,13 @@ impl Setup {
             format!("--plugin-registration-path={}", registry.display()),
         ];
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let registrar = Program::start(self.dir(), "registrar", BOWLINE, &words);
+        Program::start(self.dir(), "registrar", BOWLINE, &words)
+    }
+
+    /// The registrar, and a node whose kubelet takes its driver up.
+    pub async fn node(&self) -> (Program, TestNode) {
+        let registry = self.dir().join("registry");
+        let registrar = self.registrar(&registry);
         let node = TestNode::start(&self.server, NODE, &registry.join(format!("{DRIVER}-reg.sock"))).await;
         (registrar, node)
     }
@@ -175,11 +188,16 @@ impl Setup {
         until(&self.claims(), name, "Bound", is_bound).await.expect("bound");
     }
 
-    /// A pod with these claims, which runs as soon as they are attached.
-    pub async fn pod(&self, name: &str, claims: &[&str]) {
+    /// Pods are refused before.
+    pub async fn account_is_there(&self) {
         let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
         let there = |account: Option<&ServiceAccount>| account.is_some();
         until(&accounts, "default", "made by its controller", there).await.expect("an account");
+    }
+
+    /// A pod with these claims, which runs as soon as they are attached.
+    pub async fn pod(&self, name: &str, claims: &[&str]) {
+        self.account_is_there().await;
         let volumes: Vec<_> = claims
             .iter()
             .map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}))
