@@ -160,6 +160,11 @@ async fn an_api_server_that_was_away_finds_programs_at_work() {
     let (code, text) = run(&["kube-scheduler", "--secure-port=0", &expired]);
     let last = text.lines().last().unwrap_or_default();
     assert!(code == Some(1) && last.contains("renew the certificate"), "{code:?} {text}");
+    // A sidecar goes on asking, as upstream's does: its token may be renewed.
+    let expired = setup.server.user_at("csi-attacher", "csi-attacher", long_ago);
+    let mut attacher = attacher(setup.dir(), &expired, &["--leader-election"]);
+    attacher.says("Unauthorized").await;
+    assert!(attacher.is_running());
 }
 
 /// An unreachable server at start: upstream's core programs wait ten seconds.
