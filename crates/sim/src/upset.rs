@@ -45,6 +45,7 @@ async fn happen(cluster: &Arc<Cluster>, upset: &Upset) {
                 one.kill();
             }
         }),
+        Kind::ApiOutage => each(cluster, |_, one| one.life.cut_off(PARTITION)),
         Kind::Reboot => reboot(cluster),
         Kind::ClockStep => {
             cluster.wall.step(if upset.fault.nth.is_multiple_of(2) { STEP_SECONDS } else { -STEP_SECONDS })

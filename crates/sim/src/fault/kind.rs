@@ -53,6 +53,8 @@ pub enum Kind {
     /// The process and the API server cannot reach each other for a while.
     Partition,
     DriverRestart,
+    /// No process reaches the API server for a while.
+    ApiOutage,
     /// The machine of all nodes loses power.
     Reboot,
     /// A person gives the lease to another candidate: two lead for a moment.
@@ -117,6 +119,7 @@ impl Kind {
         Self::Stall,
         Self::Partition,
         Self::DriverRestart,
+        Self::ApiOutage,
         Self::Reboot,
         Self::StolenLease,
         Self::ClockStep,
@@ -147,6 +150,7 @@ impl Kind {
             Self::Stall
                 | Self::Partition
                 | Self::DriverRestart
+                | Self::ApiOutage
                 | Self::Reboot
                 | Self::StolenLease
                 | Self::ClockStep
