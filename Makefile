@@ -37,9 +37,8 @@ test: tools peers ## Set up, check and test everything
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
 		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
 		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
-	$(MAKE) sim
 
-sim: ## Whole clusters in memory under seeded faults (HISTORIES=1000; SEED=17 replays one; PROFILE=release for many; a part of `test`)
+sim: ## Whole clusters in memory under seeded faults (HISTORIES=1000; SEED=17 replays one; PROFILE=release for many)
 	$(CARGO) build --profile $(PROFILE) --package bowline-sim
 	HISTORIES=$(HISTORIES) SEED=$(SEED) FAULTS="$(FAULTS)" $(TARGET_DIR)/$(subst dev,debug,$(PROFILE))/bowline-sim
 
