@@ -10,6 +10,7 @@ mod setup;
 mod support;
 
 mod failures;
+mod kubelet;
 mod least;
 mod mixes;
 mod replicas;
