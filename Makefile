@@ -26,7 +26,7 @@ PROFILE ?= dev
 .PHONY: help demo test sim sim-mutants sanity check tidy sweep bench schema podsecurity rbac clean tools peers record
 
 help: ## Show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: tools ## One claim's whole journey on this machine, then clean up
 	$(CARGO) build --package bowline

@@ -74,7 +74,7 @@ impl Program {
     /// Ends with SIGTERM; says how.
     pub fn end(&mut self) -> ExitStatus {
         self.signal("TERM");
-        self.child.wait().expect("it ends")
+        self.ended()
     }
 
     /// Waits for its own end.

@@ -128,12 +128,23 @@ impl UpstreamServer {
         path
     }
 
-    /// Requests that were refused because the user has no right to make them, each once, as `user verb resource`.
+    /// Requests that were refused because the user has no right to make them, each once, as `user verb resource`. One that
+    /// is allowed a moment later does not count: the authorizers follow roles and pods with caches of their own.
     pub fn refusals(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.dir.path().join("audit.log")).expect("the audit log");
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut refused: Vec<String> =
-            events.filter(|event| event["responseStatus"]["code"] == 403).map(|event| told(&event)).collect();
+        let events: Vec<Value> = events.collect();
+        let is_refused = |event: &Value| event["responseStatus"]["code"] == 403;
+        let about = |event: &Value| {
+            let object = &event["objectRef"];
+            (told(event), object["namespace"].clone(), object["name"].clone())
+        };
+        let allowed_later = |at: usize| {
+            let wanted = about(&events[at]);
+            events[at..].iter().any(|event| !is_refused(event) && about(event) == wanted)
+        };
+        let refused = (0..events.len()).filter(|at| is_refused(&events[*at]) && !allowed_later(*at));
+        let mut refused: Vec<String> = refused.map(|at| told(&events[at])).collect();
         refused.sort();
         refused.dedup();
         refused

@@ -109,9 +109,9 @@ impl Setup {
         match lead {
             Lead::Alone => words.push("--leader-elect=false"),
             Lead::Shortly => words.extend([
-                "--leader-elect-lease-duration=6s",
-                "--leader-elect-renew-deadline=4s",
-                "--leader-elect-retry-period=1s",
+                "--leader-elect-lease-duration=15s",
+                "--leader-elect-renew-deadline=10s",
+                "--leader-elect-retry-period=2s",
             ]),
         }
         let name = format!("{program}-{replica}");
@@ -142,9 +142,9 @@ impl Setup {
             &address,
             "--leader-election",
             &namespace,
-            "--leader-election-lease-duration=6s",
-            "--leader-election-renew-deadline=4s",
-            "--leader-election-retry-period=1s",
+            "--leader-election-lease-duration=15s",
+            "--leader-election-renew-deadline=10s",
+            "--leader-election-retry-period=2s",
             "--v=2",
         ];
         let name = format!("{program}-{replica}");

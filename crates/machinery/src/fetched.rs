@@ -126,6 +126,8 @@ impl<K: Object> Fetched<K> {
         };
         // Outside of the lock: handlers of the cache may follow in turn.
         dropped.iter().for_each(|key| self.inner.cache.forget(key));
+        // A follower that has left waits for nothing any more.
+        self.inner.answers.notify_waiters();
     }
 
     /// Waits until everything that `follower` follows has been answered.
@@ -175,7 +177,13 @@ impl<K: Object> Fetched<K> {
                 }
                 Err(error) => {
                     let kind = K::kind(&());
-                    tracing::warn!(%kind, %key, error = one_line(&error), "read failed, trying again");
+                    let error = one_line(&error);
+                    // Said once for each time that the server is away.
+                    if soon == SOON {
+                        tracing::warn!(%kind, %key, error, "read failed, trying again");
+                    } else {
+                        tracing::debug!(%kind, %key, error, "read failed, trying again");
+                    }
                     soon
                 }
             };

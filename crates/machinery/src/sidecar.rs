@@ -16,7 +16,7 @@ pub struct Sidecar {
     /// Longest time for one CSI call.
     pub timeout: Duration,
     pub backoff: Backoff,
-    /// The namespace of what the sidecar stores for itself.
+    /// The namespace of what the sidecar stores for itself; empty if there is none that is its own.
     pub namespace: String,
 }
 

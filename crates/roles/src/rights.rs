@@ -67,7 +67,7 @@ pub const PROVISIONER: Rights = &[
 ];
 
 /// In the namespace of its lease.
-pub const PROVISIONER_LEASES: Rights = &["leases.coordination.k8s.io: get list watch create update delete"];
+pub const PROVISIONER_LEASES: Rights = &["leases.coordination.k8s.io: get list create update delete"];
 
 pub const ATTACHER: Rights = &[
     "persistentvolumes: list watch patch",

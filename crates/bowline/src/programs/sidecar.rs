@@ -22,6 +22,8 @@ use super::process::Process;
 const DIAL: Duration = Duration::from_secs(30);
 /// Pause between two tries to reach it.
 const DIAL_PAUSE: Duration = Duration::from_millis(100);
+/// The namespace that tenants share.
+const OPEN_NAMESPACE: &str = "default";
 /// Where a pod finds its namespace.
 const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -53,7 +55,8 @@ where
         sidecar = driver(&ports, kind.component, shared) => sidecar?,
     };
     let namespace = namespace(&ports, shared.election.leader_election_namespace.as_deref()).await;
-    let sidecar = sidecar.in_namespace(&namespace);
+    // Whoever may edit this namespace may write leases in it, so nothing is stored there that is acted on later.
+    let sidecar = sidecar.in_namespace(if namespace == OPEN_NAMESPACE { "" } else { &namespace });
     let ports = match shared.election.leader_election().map_err(anyhow::Error::msg)? {
         None => ports,
         Some(election) => {

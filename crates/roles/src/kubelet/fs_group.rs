@@ -9,11 +9,11 @@ use bowline_api::{CSIDriver, Meta, PersistentVolume, Pod, pod, volume};
 use bowline_host::disk::{GroupChange, GroupGrant, Walk};
 use bowline_machinery::{Ports, Recorder};
 
+use super::reported::PATIENCE;
 use super::tenants::Tenants;
 use crate::indexes::PODS_BY_UID;
 
-/// When a walk is first reported, and the pause before each further report: upstream's.
-const FIRST_REPORT: Duration = Duration::from_secs(30);
+/// The pause before each further report of a walk: upstream's. The first comes earlier than upstream's 30 s.
 const REPORT_PAUSE: Duration = Duration::from_secs(60);
 const IN_PROGRESS: &str = "VolumePermissionChangeInProgress";
 
@@ -79,7 +79,7 @@ pub async fn give(
             () = ended => {}
         }
     });
-    let (mut pause, mut cancelled) = (FIRST_REPORT, false);
+    let (mut pause, mut cancelled) = (PATIENCE, false);
     loop {
         tokio::select! {
             biased;

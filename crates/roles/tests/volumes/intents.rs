@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_api::{Lease, Meta, PersistentVolumeClaim, StorageClass, build, volume};
+use bowline_api::{Lease, Meta, PersistentVolume, PersistentVolumeClaim, StorageClass, build, volume};
 use tonic::Code;
 
 use super::driver::NAME;
@@ -115,5 +115,37 @@ async fn without_rights_on_leases_volumes_are_made_all_the_same() {
     assert_eq!(intents(&world).await, 0);
     world.delete(&data).await;
     nothing_left(&world).await;
+    process.end().await;
+}
+
+/// The volume of a claim that is gone was kept under another name: a second object would delete it.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_was_kept_under_another_name_is_left_alone() {
+    let world = World::new().await;
+    let process = world.start(None);
+    let data = unanswered(&world).await;
+    process.crash().await;
+    world.driver.state().faults.clear();
+    let handle = world.driver.state().volumes.values().next().cloned().expect("a volume");
+    let kept: PersistentVolume = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "kept"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "persistentVolumeReclaimPolicy": "Retain", "csi": {"driver": NAME, "volumeHandle": handle},
+        },
+    }))
+    .expect("a volume");
+    world.create(&kept).await;
+    world.delete(&data).await;
+    let process = world.start(None);
+    nothing_stored(&world).await;
+    let volumes: Vec<String> =
+        world.list::<PersistentVolume>().await.iter().map(|volume| volume.name().to_owned()).collect();
+    assert_eq!(volumes, ["kept"]);
+    assert!(
+        world.driver.state().volumes.values().any(|id| *id == handle),
+        "{:?}",
+        world.driver.state().calls
+    );
     process.end().await;
 }

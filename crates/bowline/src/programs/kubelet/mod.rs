@@ -12,6 +12,7 @@ mod stdin;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -165,17 +166,20 @@ impl Run for Kubelet {
             config.pod_logs_dir.clone_from(dir);
         }
         let crew = Crew::default();
+        let told = if self.ends_with_stdin { Some(stdin::until_end()?) } else { None };
+        let mut said = pin!(stdin::said(told));
         let kubelet = tokio::select! {
             biased;
             () = process.stop.cancelled() => return process.end(Ok(())).await,
+            // The API server may have died with the parent: then the start would never end.
+            _ = &mut said => return process.end(Ok(())).await,
             started = run_kubelet(ports.until(process.over()), config, &crew) => started?,
         };
-        let told = if self.ends_with_stdin { Some(stdin::until_end()?) } else { None };
         let mut drain = self.drain;
         let failure = tokio::select! {
             biased;
             () = process.stop.cancelled() => None,
-            said = stdin::said(told) => {
+            said = &mut said => {
                 drain |= said.trim() == DRAIN_WORD;
                 None
             }
@@ -210,13 +214,12 @@ impl Kubelet {
         Ok(name)
     }
 
-    /// Directories with keys: containers see the machine's files, and must not see these.
+    /// Files with keys: containers see the machine's files, and must not see these.
     async fn hidden(&self, host: &Host) -> Vec<PathBuf> {
-        let files = [&self.kubeconfig, &self.tls_private_key_file, &self.config];
+        let files = [&self.kubeconfig, &self.tls_private_key_file];
         let mut hidden = Vec::new();
         for file in files.into_iter().flatten() {
-            let Ok(file) = host.disk.canonical(file).await else { continue };
-            hidden.extend(file.parent().map(PathBuf::from).filter(|dir| dir.parent().is_some()));
+            hidden.extend(host.disk.canonical(file).await);
         }
         hidden
     }

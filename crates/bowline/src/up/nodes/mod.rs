@@ -75,21 +75,24 @@ pub struct Nodes {
     nodes: Vec<FurtherNode>,
     children: TaskTracker,
     stop: CancellationToken,
+    /// Of what the children need until they have ended.
+    lines: CancellationToken,
 }
 
 impl Nodes {
     /// Starts a kubelet for each, and what presents the drivers to it.
     pub async fn start(config: &Config, ports: &Ports, server: SocketAddr, issuer: &Issuer) -> Result<Self> {
         let nodes = FurtherNode::of(config);
-        let (children, stop) = (TaskTracker::new(), CancellationToken::new());
-        let started = Self { nodes, children, stop };
+        let children = TaskTracker::new();
+        let (stop, lines) = (CancellationToken::new(), CancellationToken::new());
+        let started = Self { nodes, children, stop, lines };
         if started.nodes.is_empty() {
             return Ok(started);
         }
         let authority = Authority::open(&config.data_dir, ports.host.clock.now())?;
         let mut relays = BTreeMap::new();
         for node in &started.nodes {
-            let relay = Relay::start(server, started.stop.clone()).await?;
+            let relay = Relay::start(server, started.lines.clone()).await?;
             let kubelet = prepare(config, &ports.host, node, &relay, &authority, issuer)
                 .with_context(|| format!("prepare node `{}`", node.name))?;
             relays.insert(node.name.clone(), relay);
@@ -98,7 +101,7 @@ impl Nodes {
                 present(ports, node, driver)?;
             }
         }
-        control::serve(&ports.host, &config.data_dir, relays, started.stop.clone()).await?;
+        control::serve(&ports.host, &config.data_dir, relays, started.lines.clone()).await?;
         Ok(started)
     }
 
@@ -123,6 +126,7 @@ impl Nodes {
         self.stop.cancel();
         self.children.close();
         self.children.wait().await;
+        self.lines.cancel();
     }
 }
 

@@ -32,6 +32,15 @@ pub enum Fault {
     Refuse(Code),
     /// Does it and answers with this code.
     Lose(Code),
+    /// Does it so much later.
+    Delay(Duration),
+}
+
+/// As long as the driver takes.
+async fn delay(fault: Option<Fault>) {
+    if let Some(Fault::Delay(time)) = fault {
+        tokio::time::sleep(time).await;
+    }
 }
 
 #[derive(Default)]
@@ -182,6 +191,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("stage", &request.volume_id)?;
+        delay(fault).await;
         self.note_context("stage", &request.publish_context);
         self.note_group(request.volume_capability.as_ref());
         let backing = PathBuf::from("/var/lib/backing").join(&request.volume_id);
@@ -200,6 +210,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("unstage", &request.volume_id)?;
+        delay(fault).await;
         self.host.kernel.unmount(Path::new(&request.staging_target_path)).await.unwrap();
         {
             let mut state = self.state.lock().unwrap();
@@ -216,6 +227,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("publish", &request.volume_id)?;
+        delay(fault).await;
         self.note_context("publish", &request.publish_context);
         self.note_group(request.volume_capability.as_ref());
         let target = Path::new(&request.target_path);
@@ -240,6 +252,7 @@ impl Node for TestDriver {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let fault = self.begin("unpublish", &request.volume_id)?;
+        delay(fault).await;
         let target = Path::new(&request.target_path);
         self.host.kernel.unmount(target).await.unwrap();
         match self.host.disk.kind(target).await.unwrap() {

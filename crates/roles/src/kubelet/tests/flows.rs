@@ -125,6 +125,28 @@ async fn lost_and_refused_answers_are_made_good() {
     world.assert_clean().await;
 }
 
+/// Every wait longer than 10 s has an event, also while the driver says nothing.
+#[tokio::test(start_paused = true)]
+async fn calls_that_take_long_are_told_while_they_last() {
+    let world = world(false).await;
+    world.bound_claim("data", false, "ReadWriteOnce").await;
+    for call in ["stage", "unstage"] {
+        world.driver.plan(call, Fault::Delay(Duration::from_secs(60)));
+    }
+    let told = |rpc: &str| {
+        format!("driver {NAME} has not answered {rpc} for volume \"handle-data\" for 10s; waiting up to 120s")
+    };
+    let pod = world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("told", |w| w.events("FailedMount").contains(&told("NodeStageVolume"))).await;
+    assert_ne!(world.phase("p"), "Running");
+    world.until("running", |w| w.phase("p") == "Running").await;
+    world.delete(&pod, None).await;
+    world.until("told", |w| w.events("FailedUnmount").contains(&told("NodeUnstageVolume"))).await;
+    world.until("idle", |w| w.driver.is_idle()).await;
+    world.until("gone", |w| w.phase("p") == "gone").await;
+    world.assert_clean().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_deleted_while_its_stage_is_uncertain_is_still_unstaged() {
     let world = world(false).await;

@@ -103,9 +103,9 @@ async fn a_long_walk_is_reported_and_ends_with_its_pod() {
     let world = World::with_claim(33).await;
     world.fake.set_walk_takes(Duration::from_secs(200));
     let pod = world.pod(grouped(json!({"fsGroup": GID}))).await;
-    tokio::time::sleep(Duration::from_secs(25)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     assert!(world.events("VolumePermissionChangeInProgress").is_empty(), "not yet");
-    tokio::time::sleep(Duration::from_secs(100)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(!world.events("VolumePermissionChangeInProgress").is_empty());
     assert_eq!(world.running().len(), 0);
     world.delete(&pod, None).await;

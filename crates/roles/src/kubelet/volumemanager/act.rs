@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use bowline_api::{Meta, Node, PersistentVolume, Pod, Secret, VolumeAttachment, name, node, volume};
@@ -15,7 +16,7 @@ use super::model::{Action, Mode, Observed, Presence, Staging, Target, Why};
 use super::request::Source;
 use super::role::Manager;
 use crate::kubelet::pluginmanager::Registered;
-use crate::kubelet::{Reported, fs_group};
+use crate::kubelet::{PATIENCE, Reported, fs_group};
 
 /// Limit of each call to a driver.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -33,6 +34,13 @@ impl Manager {
                     if let Some(mount) = v.mounts.get_mut(&target) {
                         mount.reported = Some(Reported::after(mount.reported.take(), text, seen.now));
                     }
+                });
+                Ok(())
+            }
+            Action::ReportNode(text) => {
+                self.tell_node("FailedUnmount", &text);
+                self.memory.update(&seen.volume, |v| {
+                    v.reported = Some(Reported::after(v.reported.take(), text, seen.now));
                 });
                 Ok(())
             }
@@ -172,18 +180,22 @@ impl Manager {
     /// No pod is there any more to be told of a failure: the node is.
     async fn unstage_or_tell(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
         let unstaged = self.unstage(seen, staging).await;
-        if let (Err(error), Some(node)) =
-            (&unstaged, self.ports.informers.of::<Node>().named(&self.node_name))
-        {
+        if let Err(error) = &unstaged {
             let path = self.paths.staging(&seen.driver_name, &seen.handle, staging);
             let (step, volume) = match staging {
                 Staging::Filesystem => ("UnmountDevice", seen.volume.as_str()),
                 Staging::Block(spec_name) => ("UnmapDevice", spec_name.as_str()),
             };
             let text = format!("{step} failed for volume \"{volume}\" : {error}; {}", find_mount(&path));
-            self.recorder.warning(node.as_ref(), "FailedUnmount", text);
+            self.tell_node("FailedUnmount", &text);
         }
         unstaged
+    }
+
+    fn tell_node(&self, reason: &'static str, text: &str) {
+        if let Some(node) = self.ports.informers.of::<Node>().named(&self.node_name) {
+            self.recorder.warning(node.as_ref(), reason, text);
+        }
     }
 
     async fn unstage(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
@@ -245,7 +257,30 @@ impl Manager {
     {
         let classes = bowline_machinery::csi::Classes::Default;
         let object = format!("volume {}", seen.handle);
-        bowline_machinery::csi::call(&self.effects, rpc, &object, CALL_TIMEOUT, classes, request, send).await
+        let call =
+            bowline_machinery::csi::call(&self.effects, rpc, &object, CALL_TIMEOUT, classes, request, send);
+        let mut call = pin!(call);
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {
+            return answer;
+        }
+        self.tell_slow(rpc, seen);
+        call.await
+    }
+
+    /// The driver has not answered for so long that a person may wonder: the pods of the volume are told, or the node if
+    /// there is none.
+    fn tell_slow(&self, rpc: &str, seen: &Observed) {
+        let reason = if rpc.starts_with("NodeUn") { "FailedUnmount" } else { "FailedMount" };
+        let text = format!(
+            "driver {} has not answered {rpc} for volume \"{}\" for {PATIENCE:?}; waiting up to {CALL_TIMEOUT:?}",
+            seen.driver_name, seen.handle
+        );
+        for pod in seen.pods.values() {
+            self.recorder.warning(pod.as_ref(), reason, text.as_str());
+        }
+        if seen.pods.is_empty() {
+            self.tell_node(reason, &text);
+        }
     }
 
     /// A change of files, as an effect of its own: with crash points and an entry in the journal.

@@ -39,7 +39,10 @@ fn plan(seen: &Observed) -> (Step, Option<Duration>) {
     }
     match unneeded_stage(seen) {
         Some(Ok(staging)) => return (Step::Do(Action::Unstage(staging)), None),
-        Some(Err(why)) => waits.push((why, None)),
+        Some(Err(why)) => match left_staged(seen, why) {
+            Ok(action) => return (Step::Do(action), None),
+            Err(wait) => waits.push(wait),
+        },
         None => {}
     }
     let empty = seen.needs.values().all(|n| n.want != Want::Mounted && n.presence == Presence::Absent)
@@ -191,6 +194,18 @@ fn unneeded_stage(seen: &Observed) -> Option<Result<Staging, Why>> {
     };
     let (staging, _) = seen.stages.iter().find(|(s, p)| **p != Presence::Absent && !needed(s))?;
     Some(may_take_down(seen).map(|()| staging.clone()))
+}
+
+/// A volume that stays staged because the driver is away holds up its next node: no pod is there to say so.
+fn left_staged(seen: &Observed, why: Why) -> Result<Action, Wait> {
+    let DriverSeen::Missing { since } = seen.driver else { return Err((why, None)) };
+    let text = format!(
+        "UnmountDevice failed for volume \"{}\" : kubernetes.io/csi: attacher.UnmountDevice failed to create newCsiDriverClient: {}",
+        seen.volume,
+        Why::DriverMissing(seen.driver_name.clone())
+    );
+    let due = Reported::due(seen.reported.as_ref(), &text, since.saturating_add(PATIENCE));
+    if due <= seen.now { Ok(Action::ReportNode(text)) } else { Err((why, Some(due))) }
 }
 
 fn may_take_down(seen: &Observed) -> Result<(), Why> {

@@ -15,6 +15,8 @@ pub struct VolumeState {
     pub stages: BTreeMap<Staging, Presence>,
     pub mounts: BTreeMap<Target, MountState>,
     pub driver_missing_since: Option<Duration>,
+    /// What the node was last told about it.
+    pub reported: Option<Reported>,
 }
 
 #[derive(Debug, Clone)]

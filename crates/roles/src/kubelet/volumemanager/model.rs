@@ -117,6 +117,8 @@ pub struct Observed {
     pub sources: BTreeMap<String, Arc<PersistentVolume>>,
     pub pods: BTreeMap<String, Arc<Pod>>,
     pub csi_driver: Option<Arc<CSIDriver>>,
+    /// What the node was last told about it.
+    pub reported: Option<Reported>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +130,8 @@ pub enum Action {
     Unstage(Staging),
     /// Tells a pod what holds its volume up.
     Report(Target, String),
+    /// Tells the node what holds up a volume that no pod has any more.
+    ReportNode(String),
     /// Nothing of the volume is left here.
     Forget,
 }

@@ -53,6 +53,7 @@ impl Manager {
             pods: asked.values().map(|a| (a.pod.uid().to_owned(), a.pod.clone())).collect(),
             sources,
             csi_driver,
+            reported: state.reported.clone(),
         })
     }
 

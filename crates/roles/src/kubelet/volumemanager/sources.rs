@@ -1,6 +1,7 @@
 //! Claims and volumes of the pods of this node. A node may read them one by one and watch none.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, volume};
 use bowline_machinery::{Cache, Fetched, Found, Ports};
@@ -14,15 +15,21 @@ pub struct Sources {
     pods: Cache<Pod>,
     claims: Fetched<PersistentVolumeClaim>,
     volumes: Fetched<PersistentVolume>,
+    turn: Arc<Mutex<()>>,
+}
+
+/// Whether nothing of a claim is waited for any more: its phase is written last.
+fn settled(claim: &PersistentVolumeClaim) -> bool {
+    volume::bound(claim) && volume::claim_phase(claim) == "Bound" && !claim.deleting()
 }
 
 impl Sources {
     /// `pods` has an index by UID.
     pub fn new(ports: &Ports, pods: Cache<Pod>) -> Self {
-        let claims = Fetched::new(ports, |claim| volume::bound(claim) && !claim.deleting());
+        let claims = Fetched::new(ports, settled);
         let volumes =
             Fetched::new(ports, |pv| volume::claim_ref(pv).is_some_and(|claim| claim.uid.is_some()));
-        Self { pods, claims, volumes }
+        Self { pods, claims, volumes, turn: Arc::default() }
     }
 
     /// The volumes that are followed.
@@ -42,6 +49,8 @@ impl Sources {
 
     /// Follows the claims of a pod as long as it is in the API, and the volumes that they name.
     pub fn follow(&self, uid: &str) {
+        // One at a time: an older view of the claims must not replace a newer one.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pod) = pod_with_uid(&self.pods, uid) else {
             self.claims.follow(uid, &BTreeSet::new());
             self.volumes.follow(uid, &BTreeSet::new());

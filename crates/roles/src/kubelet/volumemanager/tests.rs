@@ -49,6 +49,7 @@ fn seen() -> Observed {
         sources: BTreeMap::new(),
         pods: BTreeMap::new(),
         csi_driver: None,
+        reported: None,
     }
 }
 
@@ -155,6 +156,23 @@ fn nothing_is_unmounted_before_the_containers_of_an_earlier_process_are_known() 
     assert_eq!(decide(&seen), Step::Wait(Why::NotCounted));
     seen.needs.clear();
     assert_eq!(decide(&seen), Step::Wait(Why::NotCounted));
+}
+
+/// The pod is gone, and the volume stays in use on this node.
+#[test]
+fn a_driver_that_is_missing_at_unstaging_is_reported_on_the_node() {
+    let missing = DriverSeen::Missing { since: at(50) };
+    let left = |now| Observed { now: at(now), ..seen().staged(Present).driver(missing) };
+    assert_eq!(decide(&left(59)), Step::Wait(Why::DriverMissing("d".into())));
+    assert_eq!(next_report(&left(59)), Some(at(60)));
+    let Step::Do(Action::ReportNode(text)) = decide(&left(60)) else { panic!("{:?}", decide(&left(60))) };
+    assert_eq!(
+        text,
+        "UnmountDevice failed for volume \"kubernetes.io/csi/d^h\" : kubernetes.io/csi: attacher.UnmountDevice failed to create newCsiDriverClient: driver name d not found in the list of registered CSI drivers"
+    );
+    let told = Observed { reported: Some(Reported { text, at: at(60), times: 1 }), ..left(61) };
+    assert_eq!(decide(&told), Step::Wait(Why::DriverMissing("d".into())));
+    assert_eq!(next_report(&told), Some(at(70)));
 }
 
 #[test]
@@ -298,6 +316,9 @@ fn apply(seen: &mut Observed, action: &Action, certain: bool) {
             let reported = Reported { text: text.clone(), at: seen.now, times: 1 };
             seen.needs.get_mut(target).unwrap().reported = Some(reported);
         }
+        Action::ReportNode(text) => {
+            seen.reported = Some(Reported { text: text.clone(), at: seen.now, times: 1 });
+        }
         Action::Forget => {}
     }
 }
@@ -330,7 +351,7 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             prop_assert!(seen.needs.values().all(|n| n.presence == Absent), "NODE-3: forgets a mount");
             prop_assert!(seen.stages.values().all(|p| *p == Absent), "NODE-3: forgets a stage");
         }
-        Action::ListInUse | Action::Report(..) => {}
+        Action::ListInUse | Action::Report(..) | Action::ReportNode(_) => {}
     }
     Ok(())
 }

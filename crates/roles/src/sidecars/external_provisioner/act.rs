@@ -15,6 +15,8 @@ use k8s_openapi::api::core::v1::SecretReference;
 use super::model::{Action, Observed};
 use super::role::Provisioner;
 
+pub(super) use intent::NO_NAMESPACE;
+
 impl Provisioner {
     pub(super) async fn perform(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         match (seen, action) {

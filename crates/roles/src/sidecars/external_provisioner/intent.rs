@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
+use super::decide::volume_name;
 use super::model::{Creation, Intent, Secrets, Settings, Stored};
 
 /// The API server takes 256 KiB of annotations.
@@ -62,10 +63,27 @@ pub fn is_own(settings: &Settings, lease: &Lease) -> bool {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == Some(&settings.identity)
 }
 
-pub fn stored(lease: Lease) -> Result<Stored, String> {
+pub fn stored(settings: &Settings, lease: Lease) -> Result<Stored, String> {
     let text = lease.annotation(keys::CREATE_VOLUME).ok_or("it has no annotation")?;
     let intent = decode(text)?;
+    check(settings, lease.name(), &intent)?;
     Ok(Stored { intent: Arc::new(intent), lease: Some(Arc::new(lease)) })
+}
+
+/// Only what this program would have stored for this claim is sent.
+fn check(settings: &Settings, lease: &str, intent: &Intent) -> Result<(), String> {
+    let request = &intent.creation.request;
+    match () {
+        () if lease != name(settings, intent.claim.uid()) => Err("its name is not that of its claim".into()),
+        () if intent.class.provisioner != settings.driver => {
+            Err(format!("its class belongs to driver `{}`", intent.class.provisioner))
+        }
+        () if request.name != volume_name(settings, &intent.claim) => {
+            Err(format!("its volume `{}` is not named after its claim", request.name))
+        }
+        () if request.volume_content_source.is_some() => Err("it copies another volume".into()),
+        () => Ok(()),
+    }
 }
 
 fn encode(intent: &Intent) -> Result<String, String> {

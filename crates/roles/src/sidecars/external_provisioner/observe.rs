@@ -6,6 +6,7 @@ use bowline_api::{Lease, Meta, PersistentVolumeClaim, volume};
 use bowline_machinery::effect::EffectError;
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 
+use super::act::NO_NAMESPACE;
 use super::decide::volume_name;
 use super::intent;
 use super::memory::Record;
@@ -92,6 +93,10 @@ impl Provisioner {
 
     /// What other processes stored and this one does not know yet; `None` without the right to look.
     async fn see_intents(&self) -> Result<Option<Vec<Stored>>, EffectError> {
+        if self.namespace.is_empty() {
+            self.tell_unstorable(NO_NAMESPACE);
+            return Ok(None);
+        }
         let selector = intent::selector(&self.settings);
         let leases = match self.effects.list_labelled::<Lease>(&self.namespace, &selector).await {
             Ok(leases) => leases,
@@ -104,7 +109,7 @@ impl Provisioner {
         let others = leases.into_iter().filter(|lease| !intent::is_own(&self.settings, lease));
         let unknown = others.filter_map(|lease| {
             let name = lease.name().to_owned();
-            let read = intent::stored(lease).inspect_err(|error| {
+            let read = intent::stored(&self.settings, lease).inspect_err(|error| {
                 tracing::error!(
                     lease = name,
                     namespace = self.namespace,

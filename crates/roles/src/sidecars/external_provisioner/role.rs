@@ -118,6 +118,7 @@ impl Role for Provisioner {
             backoff,
         };
         indexes::claims(&role.claims);
+        indexes::volumes(&role.volumes);
         indexes::attachments(&role.attachments);
         Ok(role)
     }

@@ -14,6 +14,7 @@ use tonic::Code;
 use super::super::decide::{persistent_volume, selected_node};
 use super::super::model::{Claim, Intent, Undersized, Why};
 use super::super::role::Provisioner;
+use crate::indexes;
 
 /// How long a request that the driver called invalid rests, as upstream fixes it.
 const SLOW: Duration = Duration::from_secs(300);
@@ -89,9 +90,26 @@ impl Provisioner {
         Err(error)
     }
 
+    /// Who has the volume that was made for a claim that is gone. An administrator may have kept it under another name: a
+    /// second object would delete it.
+    fn owner(&self, seen: &Claim, object: &PersistentVolume) -> Option<String> {
+        let unique = volume::unique_name(object).filter(|_| !seen.exists)?;
+        let mut owners = self.volumes.indexed(indexes::VOLUMES_BY_UNIQUE_NAME, &unique).into_iter();
+        owners.find(|owner| owner.name() != object.name()).map(|owner| owner.name().to_owned())
+    }
+
     /// The volume exists, so this is repeated for ever; one that is there already is ours by name.
     pub(super) async fn save(&self, seen: &Claim) -> Result<(), EffectError> {
         let Some(object) = &seen.attempt.unsaved else { return Ok(()) };
+        if let Some(owner) = self.owner(seen, object) {
+            tracing::error!(
+                claim = seen.object.key().to_string(),
+                volume = owner,
+                "a repeated CreateVolume for a claim that is gone found a volume that another object has; it is left alone"
+            );
+            self.memory.change(seen.object.uid(), |record| record.unsaved = None);
+            return Ok(());
+        }
         match self.effects.create(object.as_ref()).await {
             Err(error) if error.conflict() => {
                 let there = self.effects.get_live::<PersistentVolume>("", object.name()).await?;

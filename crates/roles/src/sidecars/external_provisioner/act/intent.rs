@@ -10,9 +10,17 @@ use super::super::intent;
 use super::super::model::{Claim, Intent, Key, Stored};
 use super::super::role::Provisioner;
 
+/// Why nothing is stored without a namespace.
+pub(in super::super) const NO_NAMESPACE: &str = "tenants may write leases in the namespace `default`; set --leader-election-namespace to one of the driver's own";
+
 impl Provisioner {
     pub(super) async fn store(&self, seen: &Claim, wanted: Intent) -> Result<(), EffectError> {
         let uid = seen.object.uid();
+        if self.namespace.is_empty() {
+            self.tell_unstorable(NO_NAMESPACE);
+            self.keep(uid, wanted, None);
+            return Ok(());
+        }
         let mut lease = match intent::lease(&self.settings, &self.namespace, &wanted) {
             Ok(lease) => lease,
             Err(why) => {
@@ -53,7 +61,7 @@ impl Provisioner {
             return Err(EffectError::refused(format!("lease {}/{name} existed and is gone", self.namespace)));
         };
         let own = intent::is_own(&self.settings, &lease);
-        let stored = intent::stored(lease).map_err(|why| {
+        let stored = intent::stored(&self.settings, lease).map_err(|why| {
             let lease = format!("{}/{name}", self.namespace);
             EffectError::refused(format!(
                 "cannot read the CreateVolume that lease {lease} stores: {why}; delete the lease once no volume of this claim is left"

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use bowline_api::{Meta, build, keys};
-use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, Topology, TopologyRequirement};
+use bowline_proto::csi::v1::{
+    CapacityRange, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
+};
 use k8s_openapi::api::core::v1::SecretReference;
 
 use super::super::intent;
@@ -38,7 +40,7 @@ fn an_intent_is_read_as_it_was_stored() {
     assert_eq!(lease.label(keys::CREATE_VOLUME), Some(DRIVER));
     assert!(intent::is_own(&settings(), &lease));
     assert!(!intent::is_own(&Settings { identity: "another".into(), ..settings() }, &lease));
-    assert_eq!(*intent::stored(lease).unwrap().intent, intent);
+    assert_eq!(*intent::stored(&settings(), lease).unwrap().intent, intent);
 }
 
 #[test]
@@ -46,7 +48,7 @@ fn no_secret_is_stored() {
     let mut intent = stored_intent();
     intent.creation.request.secrets = [("password".to_owned(), "hunter2".to_owned())].into();
     let lease = intent::lease(&settings(), "ns", &intent).unwrap();
-    let stored = intent::stored(lease).unwrap();
+    let stored = intent::stored(&settings(), lease).unwrap();
     assert!(stored.intent.creation.request.secrets.is_empty(), "SEC-1");
 }
 
@@ -58,6 +60,29 @@ fn what_cannot_be_stored_or_read_is_an_error() {
     let mut lease = intent::lease(&settings(), "ns", &stored_intent()).unwrap();
     for text in ["", "{}", r#"{"claim":{},"class":{},"request":"?","secrets":{},"fsType":""}"#] {
         lease.set_annotation(keys::CREATE_VOLUME, text);
-        assert!(intent::stored(lease.clone()).is_err(), "{text}");
+        assert!(intent::stored(&settings(), lease.clone()).is_err(), "{text}");
     }
+}
+
+/// A Lease that somebody else wrote must not make volumes that no class allows.
+#[test]
+fn only_what_this_program_would_have_stored_is_taken_over() {
+    let refused = |change: fn(&mut Intent)| {
+        let mut intent = stored_intent();
+        change(&mut intent);
+        let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+        intent::stored(&settings(), lease).map(|_| ()).unwrap_err()
+    };
+    let source = |intent: &mut Intent| {
+        intent.creation.request.volume_content_source = Some(VolumeContentSource::default());
+    };
+    let class = |intent: &mut Intent| intent.class = Arc::new(build::class("fast", "other.example").build());
+    let name = |intent: &mut Intent| intent.creation.request.name = "pvc-u-2".into();
+    assert_eq!(refused(source), "it copies another volume");
+    assert_eq!(refused(class), "its class belongs to driver `other.example`");
+    assert_eq!(refused(name), "its volume `pvc-u-2` is not named after its claim");
+    let mut lease = intent::lease(&settings(), "ns", &stored_intent()).unwrap();
+    lease.metadata.name = Some("create-volume-d.example-u-2".into());
+    let why = intent::stored(&settings(), lease).map(|_| ()).unwrap_err();
+    assert_eq!(why, "its name is not that of its claim");
 }
