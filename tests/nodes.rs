@@ -409,7 +409,7 @@ async fn a_pod_moves_away_from_a_node_that_is_cut_off() {
     assert_eq!(machine::processes_below(up.dir.path()), Vec::new(), "nor a container");
 }
 
-/// Waits for what nobody tells of.
+/// Looks again and again at what no watch shows, up to a bound.
 async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let holds = async {
         while !holds() {

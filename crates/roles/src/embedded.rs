@@ -23,7 +23,7 @@ use crate::{controllers, scheduler};
 /// Longest time for one CSI call: upstream's default for most sidecars.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// As whom roles act where they have identities of their own; controllers have theirs in their table.
+/// The users and service accounts that roles act as; those of controllers are in the table of controllers.
 const SCHEDULER: &str = "system:kube-scheduler";
 const PROVISIONER: &str = "csi-provisioner";
 const ATTACHER: &str = "csi-attacher";

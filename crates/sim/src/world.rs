@@ -27,7 +27,7 @@ pub const POOL: &str = "/pool";
 const PATIENCE: Duration = Duration::from_secs(60);
 const KUBELET_DIR: &str = "/var/lib/kubelet";
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// Nobody connects, so nobody looks at it.
+/// Clients are in this process and check no certificate.
 const AUTHORITY: &str = "the authority of the simulated API server";
 
 /// A whole world, started and ready.

@@ -55,7 +55,7 @@ where
         sidecar = driver(&ports, kind.component, shared) => sidecar?,
     };
     let namespace = namespace(&ports, shared.election.leader_election_namespace.as_deref()).await;
-    // Whoever may edit this namespace may write leases in it, so nothing is stored there that is acted on later.
+    // Tenants with the role `edit` may write leases there, so nothing is stored that is acted on later.
     let sidecar = sidecar.in_namespace(if namespace == OPEN_NAMESPACE { "" } else { &namespace });
     let ports = match shared.election.leader_election().map_err(anyhow::Error::msg)? {
         None => ports,

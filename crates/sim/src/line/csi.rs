@@ -116,7 +116,7 @@ impl Relay {
         Ok(Response::from_parts(head, answer_body(body, trailers)))
     }
 
-    /// The connection breaks; whoever waits hears nothing more.
+    /// The connection breaks; calls that wait get no answer.
     async fn lost(self) -> Result<Response<Body>, BoxError> {
         self.cut.notify_one();
         std::future::pending().await

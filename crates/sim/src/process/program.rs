@@ -26,7 +26,7 @@ use crate::oracle::{POOL, kubelet_dir};
 /// Longest time for one CSI call of a sidecar.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const SOCKETS: &str = "/csi";
-/// Nobody connects, so nobody looks at it.
+/// Clients are in this process and check no certificate.
 const AUTHORITY: &str = "the authority of the simulated API server";
 const ZONE: &str = "topology.local.csi.bowline.dev/zone";
 

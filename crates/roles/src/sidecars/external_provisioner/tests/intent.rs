@@ -64,7 +64,7 @@ fn what_cannot_be_stored_or_read_is_an_error() {
     }
 }
 
-/// A Lease that somebody else wrote must not make volumes that no class allows.
+/// A Lease that another program wrote must not make volumes that no class allows.
 #[test]
 fn only_what_this_program_would_have_stored_is_taken_over() {
     let refused = |change: fn(&mut Intent)| {
