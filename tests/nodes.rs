@@ -323,7 +323,12 @@ impl Drop for Up {
         }
         self.up.kill();
         // Children notice that their parent has died.
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        let bound = std::time::Instant::now() + support::PATIENCE;
+        while ["n-2", "n-3"].iter().any(|name| !self.kubelets(name).is_empty())
+            && std::time::Instant::now() < bound
+        {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
         machine::clean_below(self.dir.path());
     }
 }
