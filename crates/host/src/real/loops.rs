@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use super::{devices, mountinfo, mounts, raw};
+use super::{devices, holders, mountinfo, mounts, raw};
 use crate::kernel::{KernelError, LoopDevice, Result};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -404,11 +404,21 @@ fn open(device: &Path) -> io::Result<File> {
 fn detach_failed(device: &Path, errno: Errno) -> KernelError {
     let mut error = KernelError::errno(format!("detach `{}`", device.display()), errno as i32);
     if errno == Errno::EBUSY {
-        let device = device.display();
-        let show = format!("; `lsof {device}` and `findmnt {device}` show what uses it");
-        error.why.push_str(&show);
+        error.why.push_str("; ");
+        error.why.push_str(&users(device));
     }
     error
+}
+
+/// What keeps a device busy, or how to find it.
+fn users(device: &Path) -> String {
+    let number = attribute(device, "dev").map(|number| String::from_utf8_lossy(&number).into_owned());
+    let holders = number.map(|number| holders::of(&number)).unwrap_or_default();
+    if holders.is_empty() {
+        let device = device.display();
+        return format!("`lsof {device}` and `findmnt {device}` show what uses it");
+    }
+    holders.join(", ")
 }
 
 /// Exclusive, because the kernel would otherwise accept the request for a mounted device and act on it later.

@@ -22,6 +22,7 @@ mod freezing;
 mod gone;
 mod group;
 mod growing;
+mod holders;
 mod identity;
 mod inherited;
 mod init;

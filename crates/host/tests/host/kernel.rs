@@ -145,16 +145,42 @@ async fn releasing_another_image_keeps_the_hold() {
     assert_eq!(kernel.loop_of(&world.path("image")).await.unwrap(), None);
 }
 
-/// Goal: a device that cannot be detached says which command shows its users.
+/// Goal: a device that cannot be detached says what uses it.
 #[tokio::test]
-async fn a_busy_device_names_the_command_that_shows_its_users() {
+async fn a_busy_device_names_the_process_that_has_it_open() {
     let world = World::new();
     let device = world.device("image", 1).await;
     let open = std::fs::File::open(&device).unwrap();
     let refused = world.host.kernel.loop_detach(&device).await.unwrap_err();
-    assert!(refused.to_string().contains(&format!("`lsof {}`", device.display())), "{refused}");
+    let expected = format!("process {} (", std::process::id());
+    assert!(refused.to_string().contains(&expected), "{refused}");
+    assert!(refused.to_string().contains("has the device open"), "{refused}");
     drop(open);
     world.host.kernel.loop_attach(&world.path("image"), false).await.unwrap();
+    world.host.kernel.loop_detach(&device).await.unwrap();
+}
+
+/// Neither `findmnt` nor `lsof` shows this one.
+#[tokio::test]
+async fn a_busy_device_names_the_process_that_has_it_mounted_in_its_own_namespace() {
+    let world = World::new();
+    let (device, target) = world.mounted("image", "ext4").await;
+    let script = "echo ready; exec sleep 1000";
+    let mut holder = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    world.host.kernel.unmount(&target).await.unwrap();
+    let refused = world.host.kernel.loop_detach(&device).await.unwrap_err();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let expected = format!("process {} (", holder.id());
+    assert!(refused.to_string().contains(&expected), "{refused}");
+    assert!(refused.to_string().contains("mounted in another mount namespace"), "{refused}");
+    until_free(&device).await;
     world.host.kernel.loop_detach(&device).await.unwrap();
 }
 
