@@ -1,21 +1,17 @@
 //! Making a directory tree belong to a group, as the kubelet does for `fsGroup`.
 //!
-//! The tree belongs to a workload, which may change it at the same time. So every path is resolved by the kernel
-//! below the top directory, through no link and across no mount, and what is changed is what was looked at.
+//! The tree belongs to a workload, which may change it at the same time. So it is walked by open directories (`descend`),
+//! through no link and across no mount, and what is changed is what was looked at.
 
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, fsync, openat,
-    openat2, syncfs,
-};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, chownat, fstat, fsync, openat, syncfs};
 
+use super::descend::{Place, each_below};
 use crate::Failpoints;
 use crate::disk::{GroupChange, GroupGrant, Walk};
 
@@ -41,12 +37,12 @@ pub(super) fn set(dir: &Path, gid: u32) -> io::Result<()> {
     if belongs(&fstat(&top)?, gid, Rule::LikeOwner) {
         return Ok(());
     }
-    each_below(&top, |path| {
+    each_below(&top, |place| {
         let named = |e: io::Error| {
-            let what = dir.join(path);
+            let what = place.below(dir);
             io::Error::new(e.kind(), format!("give `{}` to group {gid}: {e}", what.display()))
         };
-        give_path(&top, path, gid, Rule::LikeOwner).map_err(named)
+        give_place(place, gid, Rule::LikeOwner).map_err(named)
     })?;
     // The top says that all is done, so all has to be on disk before it.
     syncfs(&top)?;
@@ -63,14 +59,14 @@ pub(super) fn grant(dir: &Path, grant: GroupGrant, walk: &Walk, failpoints: &Fai
         return Ok(());
     }
     let mut failed = 0_u64;
-    each_below(&top, |path| {
+    each_below(&top, |place| {
         walk.step()?;
-        give_path(&top, path, gid, rule).or_else(|error| {
+        give_place(place, gid, rule).or_else(|error| {
             if failed == 0 {
-                tracing::warn!(path = %dir.join(path).display(), gid, %error, "cannot give a file to the pod's fsGroup");
+                tracing::warn!(path = %place.below(dir).display(), gid, %error, "cannot give a file to the pod's fsGroup");
             }
             failed += 1;
-            Ok(kind_of(&top, path))
+            Ok(kind_of(place))
         })
     })?;
     if failed > 1 {
@@ -91,45 +87,13 @@ fn open_top(dir: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, dir, flags, Mode::empty())?)
 }
 
-/// Calls `change` with every path below the top, parents first; it returns what the path was, if it is still there.
-fn each_below(
-    top: &OwnedFd,
-    mut change: impl FnMut(&Path) -> io::Result<Option<FileType>>,
-) -> io::Result<()> {
-    let mut pending = vec![PathBuf::from(".")];
-    while let Some(path) = pending.pop() {
-        let Some(directory) = open(top, &path, OFlags::DIRECTORY)? else { continue };
-        for entry in Dir::new(directory)? {
-            let name = entry?.file_name().to_bytes().to_vec();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let path = path.join(std::ffi::OsStr::from_bytes(&name));
-            if change(&path)? == Some(FileType::Directory) {
-                pending.push(path);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn kind_of(top: &OwnedFd, path: &Path) -> Option<FileType> {
-    let file = open(top, path, OFlags::PATH).ok()??;
+fn kind_of(place: &Place<'_>) -> Option<FileType> {
+    let file = place.open(OFlags::PATH).ok()??;
     fstat(&file).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Opens a path below the top; nothing for one that has gone, or that is on another mount.
-fn open(top: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<Option<OwnedFd>> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    match openat2(top, path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), resolve) {
-        Ok(file) => Ok(Some(file)),
-        Err(Errno::NOENT | Errno::XDEV | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-fn give_path(top: &OwnedFd, path: &Path, gid: u32, rule: Rule) -> io::Result<Option<FileType>> {
-    open(top, path, OFlags::PATH)?.map(|file| give(&file, gid, rule)).transpose()
+fn give_place(place: &Place<'_>, gid: u32, rule: Rule) -> io::Result<Option<FileType>> {
+    place.open(OFlags::PATH)?.map(|file| give(&file, gid, rule)).transpose()
 }
 
 fn give(file: impl AsFd, gid: u32, rule: Rule) -> io::Result<FileType> {

@@ -10,6 +10,7 @@ mod cgroups;
 mod changed;
 mod clock;
 mod containers;
+mod descend;
 mod devices;
 mod disk;
 mod enter;

@@ -104,15 +104,26 @@ async fn the_top_is_changed_last() {
     assert!(world.host.disk.set_group(&world.path("none"), 1).await.is_err());
 }
 
-/// Deeper than a process may have files open.
+/// Deeper than a process may have files open, and than a path may have bytes: a pod can make such a tree in its volume.
 #[tokio::test]
 async fn depth_is_no_limit() {
     let world = World::new();
     let top = world.dir("top");
-    let deep: std::path::PathBuf = std::iter::repeat_n("d", 1500).collect();
-    fs::create_dir_all(top.join(&deep)).unwrap();
+    let (name, depth) = ("deeper", 1_500);
+    let mut here = fs::File::open(&top).unwrap();
+    for _ in 0..depth {
+        rustix::fs::mkdirat(&here, name, rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        here = rustix::fs::openat(&here, name, flags, rustix::fs::Mode::empty()).unwrap().into();
+    }
     world.host.disk.set_group(&top, GID).await.unwrap();
-    assert_eq!(group_and_mode(&top.join(&deep)).0, GID);
+    assert_eq!(here.metadata().unwrap().gid(), GID);
+    let grant = GroupGrant { gid: GID + 1, change: GroupChange::Always, read_only: false };
+    let walk = Walk::default();
+    world.host.disk.give_to_group(&top, grant, &walk).await.unwrap();
+    assert_eq!(here.metadata().unwrap().gid(), GID + 1);
+    assert_eq!(walk.changed(), depth + 1);
+    world.host.disk.remove_tree(&top).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
