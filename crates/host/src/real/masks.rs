@@ -1,22 +1,17 @@
-//! What of the host a container does not see, although its root is the host's.
+//! What of the host a container sees, and what it does not see of that.
 //!
 //! A container may run as root, and root reads everything that is there. So whatever holds keys, passwords, other users'
 //! files or the state of services is left out, and programs and their settings stay: `/usr`, `/opt`, most of `/etc`.
 //! What remains visible is what every user of the machine can read anyway, because what other users may not read in
 //! `/etc`, `/opt` and `/usr/local` is left out, too (`unreadable.rs`), a few seconds after it was put there.
 
-/// Of these directories everything is left out but what is listed, and links. Administrators keep data and backups in
-/// directories of any name.
-pub(super) const SHOWN: [(&str, &[&str]); 2] = [
-    (
-        "/",
-        &[
-            "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin",
-            "sys", "tmp", "usr", "var",
-        ],
-    ),
-    ("/var", &[]),
-];
+/// Programs and their settings: the only directories of the host that a container sees, where they are no links. A fixed
+/// list, because administrators keep data and backups in directories of any name, and may make one while it runs.
+pub(super) const SHOWN: [&str; 10] =
+    ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/usr"];
+
+/// Directories whose links a container has as they were at its start. What a link leads to is shown or not by itself.
+pub(super) const LINKED: [&str; 2] = ["/", "/var"];
 
 /// Directories of the host that are empty in every container, also where their names are links.
 pub(super) const DIRECTORIES: [&str; 29] = [

@@ -1,4 +1,6 @@
-//! The filesystem a container sees: the host's root, read-only, under mounts of its own.
+//! The filesystem a container sees: directories of the host's programs, read-only, on a root and under mounts of its own.
+//!
+//! The root itself holds nothing of the host's: what is made there later is not seen inside.
 //!
 //! All of it happens in a mount namespace that nobody else sees, so nothing is ever undone: the namespace goes
 //! with the container. The host's own mounts are let go at the end, so that a container keeps only those
@@ -14,7 +16,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, makedev, mknodat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, open_tree, unmount,
+    MountFlags, MountPropagationFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind, mount_change,
+    open_tree, unmount,
 };
 
 use super::bindings::{self, Detached, call};
@@ -25,7 +28,7 @@ use super::{masks, message, mountinfo, raw, skeleton};
 use crate::containers::ContainerSpec;
 use crate::kernel::{KernelError, Result};
 
-/// Parts of the host's root that may be mounts of their own, which the root alone does not show.
+/// Parts of the host's root that may be mounts of their own, which an overlay of the root does not show.
 const PROGRAMS: [&str; 11] = [
     "/usr",
     "/bin",
@@ -97,10 +100,11 @@ pub(super) fn take(dir: &Path, spec: &ContainerSpec) -> Result<Given> {
 /// The second half: builds the root. `dir` is any directory that the container will not need.
 pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<PathBuf> {
     rustix::process::umask(Mode::empty());
-    let hidden = hidden(&spec.hidden)?;
-    let root = lay_root(dir, spec, &hidden, &given.bindings)?;
+    let hidden = hidden(&spec.hidden);
+    let (root, own) = lay_root(dir, spec, &hidden, &given.bindings)?;
     let borrowed = borrow_programs(&root)?;
     let mut sealed = mount_own(dir, &root, spec)?;
+    sealed.push(own);
     // A program's directory that is a mount of its own lies over the skeleton, and its masks.
     let uncovered = |path: &&PathBuf| borrowed.iter().any(|mount| path.starts_with(mount));
     for path in hidden.iter().map(|hidden| &hidden.path).filter(uncovered) {
@@ -115,52 +119,45 @@ pub(super) fn build(dir: &Path, spec: &ContainerSpec, given: Given) -> Result<Pa
     Ok(root)
 }
 
-/// What shall not show, by the host's own names. What does not exist needs no hiding.
-fn hidden(more: &[PathBuf]) -> Result<Vec<Hidden>> {
-    let always = masks::DIRECTORIES.iter().chain(&masks::FILES).map(Path::new);
-    let all = always.chain(more.iter().map(PathBuf::as_path));
-    let found = all.filter_map(|path| fs::canonicalize(path).ok());
-    let mut hidden: Vec<Hidden> = found.map(|path| Hidden { is_dir: path.is_dir(), path }).collect();
-    for (dir, shown) in masks::SHOWN {
-        let others = others(Path::new(dir), shown);
-        hidden.extend(others.map_err(|e| KernelError::io(format!("list `{dir}`"), &e))?);
-    }
-    Ok(hidden)
+/// What shall not show, by the host's own names. What does not exist needs no hiding, nor does what the caller names in
+/// places that are not shown at all.
+fn hidden(more: &[PathBuf]) -> Vec<Hidden> {
+    let shown = |path: &PathBuf| masks::SHOWN.iter().any(|dir| path.starts_with(dir));
+    let more = more.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(shown);
+    let always = masks::DIRECTORIES.iter().chain(&masks::FILES);
+    let always = always.filter_map(|path| fs::canonicalize(path).ok());
+    always.chain(more).map(|path| Hidden { is_dir: path.is_dir(), path }).collect()
 }
 
-/// What is in a directory beside the names that are shown. Links stay: what they lead to is shown or hidden by itself.
-/// Nothing is looked at but the directory: what is mounted there may not answer.
-fn others(dir: &Path, shown: &[&str]) -> io::Result<Vec<Hidden>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut others = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        let is_shown = entry.file_name().to_str().is_some_and(|name| shown.contains(&name));
-        let kind = entry.file_type()?;
-        if !is_shown && !kind.is_symlink() {
-            others.push(Hidden { path: entry.path(), is_dir: kind.is_dir() });
-        }
-    }
-    Ok(others)
-}
-
-/// An overlay without an upper layer cannot be written to. Its path is relative, so that no character of it can
-/// be mistaken for a separator of overlay options.
-fn lay_root(dir: &Path, spec: &ContainerSpec, hidden: &[Hidden], bindings: &[Detached]) -> Result<PathBuf> {
+/// The root is a tmpfs, with directories of an overlay on it: one without an upper layer, which cannot be written to. Its
+/// path is relative, so that no character of it can be mistaken for a separator of overlay options. Returns the root and
+/// its mount, which becomes read-only when all is in its place.
+fn lay_root(
+    dir: &Path,
+    spec: &ContainerSpec,
+    hidden: &[Hidden],
+    bindings: &[Detached],
+) -> Result<(PathBuf, OwnedFd)> {
     call("mount a scratch tmpfs", mount("tmpfs", dir, "tmpfs", MountFlags::empty(), c"mode=700"))?;
-    let (skeleton, root) = (dir.join("skeleton"), dir.join("root"));
-    for path in [&skeleton, &root, &dir.join(EMPTY)] {
+    let [skeleton, programs, root] = ["skeleton", "programs", "root"].map(|name| dir.join(name));
+    for path in [&skeleton, &programs, &root, &dir.join(EMPTY)] {
         fs::create_dir(path).map_err(|e| KernelError::io("create the root", &e))?;
     }
     fs::set_permissions(&skeleton, permissions("/")?).map_err(|e| KernelError::io("create the root", &e))?;
-    skeleton::fill(&skeleton, hidden, spec.working_dir.as_deref(), bindings)
+    let shown = skeleton::shown();
+    skeleton::fill(&skeleton, (&shown, hidden), spec.working_dir.as_deref(), bindings)
         .map_err(|e| KernelError::io("create mount points", &e))?;
     call("enter the scratch directory", rustix::process::chdir(dir))?;
-    call("mount the root", mount("overlay", &root, "overlay", MountFlags::NODEV, c"lowerdir=skeleton:/"))?;
-    Ok(root)
+    let layers = c"lowerdir=skeleton:/";
+    call("mount the programs", mount("overlay", &programs, "overlay", MountFlags::NODEV, layers))?;
+    call("mount the root", mount_bind(&skeleton, &root))?;
+    let own = call("open the root", open_tree(CWD, &root, OpenTreeFlags::OPEN_TREE_CLOEXEC))?;
+    let no_devices = MountOptions { no_devices: true, ..MountOptions::default() };
+    raw::add_options(&own, no_devices, false).map_err(|e| KernelError::errno("mount the root", e as i32))?;
+    for path in shown {
+        bind(&root, bindings::part(&own_path(&programs, path), path, BORROWED)?)?;
+    }
+    Ok((root, own))
 }
 
 fn permissions(path: &str) -> Result<fs::Permissions> {

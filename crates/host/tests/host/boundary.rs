@@ -200,10 +200,39 @@ async fn other_directories_of_the_host_are_not_there() {
     }
     let mut file = tempfile::Builder::new().prefix("bowline-").tempfile_in("/").unwrap();
     std::io::Write::write_all(&mut file, b"secret").unwrap();
-    let script = "ls -A /bowline-*/ /var/bowline-*/ | grep secret; cat /bowline-* 2>/dev/null; ls -d /usr/bin/env /etc/passwd /var/run/.";
+    let script = "ls -A /bowline-*/ /var/bowline-*/ 2>/dev/null | grep .; cat /bowline-* 2>/dev/null; ls -d /usr/bin/env /etc/passwd /var/run/.";
     for inside in both(&world, world.script("uid/main/0", ""), script).await {
         assert_eq!(inside, "/etc/passwd\n/usr/bin/env\n/var/run/.\n");
     }
+}
+
+/// S5: nor does a container see what an administrator makes there while it runs; only its own fixed names are there.
+#[tokio::test]
+async fn directories_made_on_the_host_later_are_not_there() {
+    let world = World::new();
+    let mut spec = world.script("uid/main/0", "");
+    spec.argv = ["sleep", "1000"].map(Into::into).into();
+    spec.mounts = vec![binding(world.dir("volume"), "/made/for/it", false)];
+    let state = world.host.containers.start(&spec).await.unwrap();
+    assert!(matches!(state, State::Running { .. }), "{state:?}");
+    let later = ["/", "/var"].map(|dir| tempfile::Builder::new().prefix("bowline-").tempdir_in(dir).unwrap());
+    for dir in &later {
+        std::fs::write(dir.path().join("secret"), "secret").unwrap();
+    }
+    let file = tempfile::Builder::new().prefix("bowline-").tempfile_in("/").unwrap();
+    let paths = [later[0].path(), later[1].path(), file.path()].map(|path| path.display().to_string());
+    let script = format!(
+        "ls -d {} 2>/dev/null; ls -d /bowline* /var/bowline* 2>/dev/null; touch /x /var/x /made/x 2>/dev/null; ls -A /made
+         for d in $(ls -A /); do case $d in
+             bin|boot|dev|etc|home|lib|lib32|lib64|libx32|'lost+found'|media|mnt|nix|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|made) ;;
+             *) [ -L /$d ] || echo \"/$d\" ;;
+         esac; done",
+        paths.join(" ")
+    );
+    let seen = said(&world, &spec.id, &script).await;
+    end(&world, &spec).await;
+    world.host.containers.remove(&spec.id).await.unwrap();
+    assert_eq!(seen, "for\n");
 }
 
 /// A workload that brings its own list of users can neither block nor exhaust the process that reads it.
