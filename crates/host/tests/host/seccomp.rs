@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use bowline_host::containers::{Seccomp, Security};
 
 use crate::boundary::{both, privileged};
-use crate::containers::binding;
+use crate::containers::{binding, run};
 use crate::world::{World, program};
 
 /// `LOOP_CLR_FD`, `LOOP_SET_STATUS64`, `LOOP_CHANGE_FD`, `LOOP_SET_CAPACITY`, `LOOP_CONFIGURE`, and `BLKROSET`.
@@ -42,6 +42,37 @@ async fn loop_ioctls_are_refused_to_everyone() {
         assert_eq!(world.host.kernel.loop_of(&image).await.unwrap().as_ref(), Some(&device));
     }
     world.host.kernel.loop_detach(&device).await.unwrap();
+}
+
+/// An administrator sees what was tried: the kernel's log has a line, unless `auditd` has taken it over.
+#[tokio::test]
+async fn refused_calls_are_logged() {
+    let world = World::new();
+    let name = format!("refused-{}", std::process::id());
+    let perl = |call: &str| {
+        format!("perl -e 'open(F, \">\", \"/proc/self/comm\"); syswrite(F, \"{name}\"); {call}'")
+    };
+    // keyctl(2), which is refused, and clone3(2), which seems not to exist.
+    let script = format!("{}; {}; true", perl("syscall(250, 0, -4, 0)"), perl("syscall(435, 0, 0)"));
+    let spec = world.script("uid/main/0", &script);
+    let lines = |call: &str| {
+        let logs = [
+            program("dmesg", &[]).1,
+            std::fs::read_to_string("/var/log/audit/audit.log").unwrap_or_default(),
+        ];
+        let told = |line: &&str| line.contains(&name) && line.contains("type=1326") && line.contains(call);
+        logs.iter().flat_map(|log| log.lines()).filter(told).count()
+    };
+    // The kernel drops lines when there are many in a few seconds.
+    let begun = std::time::Instant::now();
+    while lines(" syscall=250 ") == 0 {
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(120),
+            "no line about `{name}` in the kernel's log"
+        );
+        assert_eq!(run(&world, &spec).await.0.error, None);
+    }
+    assert_eq!(lines(" syscall=435 "), 0);
 }
 
 /// A program of 32 bits that opens `/dev/xvda`, makes the ioctl, and ends with the errno, or with 200 if it could not

@@ -57,14 +57,15 @@ pub(in crate::real) fn default_action(signal: libc::c_int) -> io::Result<()> {
     if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Installs a seccomp filter for this thread and all that it starts.
-pub(in crate::real) fn install_filter(filter: &[libc::sock_filter]) -> io::Result<()> {
+/// Installs a seccomp filter for this thread and all that it starts. With `logged`, the kernel tells its audit log of each
+/// call that the filter refuses, as far as `kernel.seccomp.actions_logged` has it.
+pub(in crate::real) fn install_filter(filter: &[libc::sock_filter], logged: bool) -> io::Result<()> {
     let len = libc::c_ushort::try_from(filter.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
+    let flags = if logged { libc::SECCOMP_FILTER_FLAG_LOG } else { 0 };
     // SAFETY: the kernel reads `len` instructions, which outlive the call, and writes none.
-    let result = unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0 as libc::c_uint, &raw const program)
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
     Ok(Errno::result(result).map(drop)?)
 }
 

@@ -29,6 +29,12 @@
 //! fifth as long in three ABIs. A refused call fails with EPERM; one that is unknown, with ENOSYS, as on an older kernel.
 //! Calls that need a capability are allowed to a container that has it.
 //!
+//! # What is logged
+//!
+//! The kernel writes a line to its audit log for each call that is refused with EPERM: no program needs those, so one that
+//! makes them is worth a look. What only seems to be missing is not logged: C libraries try clone3(2) for every thread.
+//! Hence two filters. Of several that refuse a call the kernel heeds the one that was installed last.
+//!
 //! # ABIs
 //!
 //! Numbers differ between ABIs, and a process may use all that its processor has. On x86-64 those of i386 (`int 0x80`)
@@ -40,15 +46,18 @@ mod calls;
 
 use std::io;
 
-use nix::libc::sock_filter;
+use nix::libc::{self, sock_filter};
 
-use self::assembler::{Section, assemble};
+use self::assembler::{Section, Verdict, assemble};
 use self::calls::{Abi, default_rules, loop_rules, shared_rules};
 use super::raw;
 use crate::containers::{Seccomp, Security};
 
 /// The first number that the newest kernel when this was written (6.18) does not know.
 const FIRST_UNKNOWN: u32 = 470;
+
+/// What becomes of a call that the program shall believe not to exist.
+const MISSING: Verdict = Verdict::Fail(libc::ENOSYS);
 
 /// Where the numbers of x32 begin. Those of x86-64 end before it.
 #[cfg(target_arch = "x86_64")]
@@ -65,39 +74,39 @@ compile_error!("the numbers of system calls are known for x86-64 and aarch64 onl
 /// From now on this thread, and what it starts, makes only calls that a container with this security may make. Needs
 /// SYS_ADMIN.
 pub(super) fn confine(security: &Security) -> io::Result<()> {
-    raw::install_filter(&fixed_filter(security))?;
-    match security.seccomp {
-        Seccomp::RuntimeDefault => raw::install_filter(&default_filter(security)),
-        Seccomp::Unconfined => Ok(()),
-    }
+    let [missing, refused] = filters(security);
+    raw::install_filter(&missing, false)?;
+    raw::install_filter(&refused, true)
 }
 
-/// What holds whatever the profile is.
-fn fixed_filter(security: &Security) -> Vec<sock_filter> {
+/// For calls that seem not to exist, and for those that are refused.
+fn filters(security: &Security) -> [Vec<sock_filter>; 2] {
     let has = |name: &str| security.capabilities.contains(name);
-    let section = |(abi, architecture, end)| Section {
+    let confined = security.seccomp == Seccomp::RuntimeDefault;
+    let rules = |abi| {
+        // The first ones hold whatever the profile is.
+        let fixed = [loop_rules(abi), shared_rules(abi, &has)].concat();
+        let profile = if confined { default_rules(abi, &has) } else { Vec::new() };
+        fixed.into_iter().chain(profile)
+    };
+    let missing = |(abi, architecture, end): (Abi, u32, u32)| Section {
+        architecture,
+        first_unknown: if confined { FIRST_UNKNOWN } else { end },
+        rules: rules(abi).filter(|rule| rule.verdict == MISSING).collect(),
+    };
+    let refused = |(abi, architecture, end): (Abi, u32, u32)| Section {
         architecture,
         first_unknown: end,
-        rules: [loop_rules(abi), shared_rules(abi, &has)].concat(),
+        rules: rules(abi).filter(|rule| rule.verdict != MISSING).collect(),
     };
-    assemble(&ABIS.map(section))
-}
-
-fn default_filter(security: &Security) -> Vec<sock_filter> {
-    let has = |name: &str| security.capabilities.contains(name);
-    let section = |(abi, architecture, _)| Section {
-        architecture,
-        first_unknown: FIRST_UNKNOWN,
-        rules: default_rules(abi, &has),
-    };
-    assemble(&ABIS.map(section))
+    [assemble(&ABIS.map(missing)), assemble(&ABIS.map(refused))]
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
-    use nix::libc::{self, ENOSYS, EPERM};
+    use nix::libc::{ENOSYS, EPERM};
 
-    use super::assembler::Verdict::{self, Allow, Fail, Kill};
+    use super::assembler::Verdict::{Allow, Fail, Kill};
     use super::assembler::tests::run;
     use super::calls::tests::refused;
     use super::*;
@@ -106,9 +115,25 @@ mod tests {
     const I386: u32 = 0x4000_0003;
     const ARM: u32 = 0x4000_0028;
 
+    /// As the kernel does it: the stricter verdict counts, and of equals that of the last filter.
+    fn verdict(security: &Security, architecture: u32, number: u32, arguments: [u32; 6]) -> Verdict {
+        let [missing, refused] =
+            filters(security).map(|filter| run(&filter, architecture, number, arguments));
+        assert!(refused != Fail(ENOSYS) || number >= X32, "{number} would be logged");
+        match (missing, refused) {
+            (Kill, _) | (_, Kill) => Kill,
+            (missing, Allow) => missing,
+            (_, refused) => refused,
+        }
+    }
+
+    fn unconfined() -> Security {
+        Security { seccomp: Seccomp::Unconfined, ..Security::default() }
+    }
+
     fn ioctl(architecture: u32, request: u32) -> Verdict {
         let number = if architecture == X86_64 { 16 } else { 54 };
-        run(&fixed_filter(&Security::default()), architecture, number, [5, request, 0, 0, 0, 0])
+        verdict(&unconfined(), architecture, number, [5, request, 0, 0, 0, 0])
     }
 
     #[test]
@@ -122,26 +147,19 @@ mod tests {
                 assert_eq!(ioctl(architecture, request), Allow, "{architecture:x} {request:x}");
             }
         }
-        assert_eq!(
-            run(&fixed_filter(&Security::default()), X86_64, X32 + 514, [5, 0x4C01, 0, 0, 0, 0]),
-            Fail(ENOSYS)
-        );
-        assert_eq!(run(&fixed_filter(&Security::default()), ARM, 54, [0; 6]), Kill);
-        assert_eq!(
-            run(&fixed_filter(&Security::default()), X86_64, 165, [0; 6]),
-            Allow,
-            "mount(2) is not its business"
-        );
+        assert_eq!(verdict(&unconfined(), X86_64, X32 + 514, [5, 0x4C01, 0, 0, 0, 0]), Fail(ENOSYS));
+        assert_eq!(verdict(&unconfined(), ARM, 54, [0; 6]), Kill);
+        assert_eq!(verdict(&unconfined(), X86_64, 165, [0; 6]), Allow, "mount(2) needs a capability anyway");
     }
 
     #[test]
     fn control_groups_and_keys_are_out_of_reach_without_a_profile() {
         let unshare = libc::CLONE_NEWUSER.unsigned_abs();
         let with_groups = unshare | libc::CLONE_NEWCGROUP.unsigned_abs();
-        let mut security = Security { seccomp: Seccomp::Unconfined, ..Security::default() };
+        let mut security = unconfined();
         for (refused, missing) in [(Fail(EPERM), Fail(ENOSYS)), (Allow, Allow)] {
-            let filter = fixed_filter(&security);
-            let call = |abi, number, flags| run(&filter, abi, number, [flags, 0, 0, 0, 0, 0]);
+            let asked = security.clone();
+            let call = |abi, number, flags| verdict(&asked, abi, number, [flags, 0, 0, 0, 0, 0]);
             for (abi, number) in [(X86_64, 272), (X86_64, 56), (I386, 310), (I386, 120)] {
                 assert_eq!(call(abi, number, unshare), Allow, "{abi:x} {number}");
                 assert_eq!(call(abi, number, with_groups), refused, "{abi:x} {number}");
@@ -156,9 +174,9 @@ mod tests {
 
     #[test]
     fn the_default_profile() {
-        let filter = default_filter(&Security::default());
+        let security = Security::default();
         let call = |number: i64, first: u32| {
-            run(&filter, X86_64, u32::try_from(number).unwrap(), [first, 0, 0, 0, 0, 0])
+            verdict(&security, X86_64, u32::try_from(number).unwrap(), [first, 0, 0, 0, 0, 0])
         };
         let fork = libc::SIGCHLD.unsigned_abs();
         let thread = 0x003D_0F00;
@@ -184,24 +202,24 @@ mod tests {
         for (number, first, want) in table {
             assert_eq!(call(number, first), want, "call {number} with {first:x}");
         }
-        let i386 = |number: u32, first: u32| run(&filter, I386, number, [first, 0, 0, 0, 0, 0]);
+        let i386 = |number: u32, first: u32| verdict(&security, I386, number, [first, 0, 0, 0, 0, 0]);
         for name in ["mount", "umount", "bpf", "vm86", "stime"] {
             assert_eq!(i386(refused(name)[1].unsigned_abs(), 0), Fail(EPERM), "{name}");
         }
         // mount(2) of x86-64 is another call in i386, and the other way round.
         assert_eq!((i386(165, 0), call(21, 0)), (Allow, Allow));
         assert_eq!((i386(102, 1), i386(102, 2)), (Fail(EPERM), Allow), "socketcall");
-        assert_eq!(run(&filter, X86_64, X32 + 1, [0; 6]), Fail(ENOSYS));
-        assert_eq!(run(&filter, ARM, 0, [0; 6]), Kill);
+        assert_eq!(verdict(&security, X86_64, X32 + 1, [0; 6]), Fail(ENOSYS));
+        assert_eq!(verdict(&security, ARM, 0, [0; 6]), Kill);
     }
 
     #[test]
     fn a_capability_lifts_what_it_is_for() {
         let mut security = Security::default();
         security.capabilities.insert("SYS_ADMIN".into());
-        let filter = default_filter(&security);
-        let call =
-            |number: i64| run(&filter, X86_64, u32::try_from(number).unwrap(), [0x0002_0000, 0, 0, 0, 0, 0]);
+        let call = |number: i64| {
+            verdict(&security, X86_64, u32::try_from(number).unwrap(), [0x0002_0000, 0, 0, 0, 0, 0])
+        };
         for allowed in [libc::SYS_mount, libc::SYS_unshare, libc::SYS_clone, libc::SYS_clone3] {
             assert_eq!(call(allowed), Allow, "{allowed}");
         }
