@@ -14,6 +14,10 @@ use super::level::Level;
 const SHARES: usize = 4;
 /// Requests of one user that wait for a seat; upstream has six queues of fifty for each.
 const WAITING_MAX: usize = 300;
+/// Requests of all users of a level that wait for a seat. Upstream has 128 queues of fifty for workloads and 64 for the
+/// cluster, which requests that read and those that write share; here each kind has half.
+const WAITING_MAX_WORKLOAD: usize = 128 * 50 / 2;
+const WAITING_MAX_SYSTEM: usize = 64 * 50 / 2;
 /// How long a request waits for a seat: upstream's figure, a quarter of the time that a request may take.
 const WAIT: Duration = Duration::from_secs(15);
 
@@ -23,15 +27,28 @@ pub struct Seats {
 }
 
 struct Limited {
-    system: Arc<Semaphore>,
-    workload: Arc<Semaphore>,
+    system: LevelSeats,
+    workload: LevelSeats,
     share: usize,
     users: Arc<Users>,
 }
 
+struct LevelSeats {
+    seats: Arc<Semaphore>,
+    /// Requests that may have a seat or wait for one.
+    present_max: usize,
+}
+
 /// Those who have a seat or wait for one.
 #[derive(Default)]
-struct Users(Mutex<HashMap<(Level, String), Arc<UserSeats>>>);
+struct Users(Mutex<Present>);
+
+#[derive(Default)]
+struct Present {
+    users: HashMap<(Level, String), Arc<UserSeats>>,
+    /// Requests of all users of a level.
+    total: HashMap<Level, usize>,
+}
 
 struct UserSeats {
     seats: Arc<Semaphore>,
@@ -62,8 +79,8 @@ impl Seats {
         let system = (limit - limit / 2).max(1);
         Self {
             limited: Some(Limited {
-                system: Arc::new(Semaphore::new(system)),
-                workload: Arc::new(Semaphore::new(workload)),
+                system: LevelSeats::new(system, WAITING_MAX_SYSTEM),
+                workload: LevelSeats::new(workload, WAITING_MAX_WORKLOAD),
                 share: workload.div_ceil(SHARES),
                 users: Arc::default(),
             }),
@@ -75,10 +92,7 @@ impl Seats {
     pub async fn take(&self, level: Level, user: &str) -> Result<Taken, Refusal> {
         let Some(limited) = &self.limited else { return Ok(Taken { _seat: None, _place: None }) };
         let place = limited.enter(level, user)?;
-        let seats = match level {
-            Level::System => &limited.system,
-            Level::Workload | Level::Exempt => &limited.workload,
-        };
+        let seats = &limited.of(level).seats;
         let both = async {
             let own = place.of.seats.clone().acquire_owned().await.ok()?;
             Some((own, seats.clone().acquire_owned().await.ok()?))
@@ -88,33 +102,53 @@ impl Seats {
     }
 }
 
+impl LevelSeats {
+    fn new(seats: usize, waiting_max: usize) -> Self {
+        Self { seats: Arc::new(Semaphore::new(seats)), present_max: seats + waiting_max }
+    }
+}
+
 impl Limited {
+    fn of(&self, level: Level) -> &LevelSeats {
+        match level {
+            Level::System => &self.system,
+            Level::Workload | Level::Exempt => &self.workload,
+        }
+    }
+
     fn enter(&self, level: Level, user: &str) -> Result<Place, Refusal> {
         let key = (level, user.to_owned());
-        let mut users = self.users.lock();
-        let of = users.entry(key.clone()).or_insert_with(|| {
+        let mut present = self.users.lock();
+        let own = present.users.get(&key).map_or(0, |of| of.present.load(Ordering::Relaxed));
+        let total = present.total.get(&level).copied().unwrap_or_default();
+        if own >= self.share + WAITING_MAX || total >= self.of(level).present_max {
+            return Err(Refusal::QueueFull);
+        }
+        let of = present.users.entry(key.clone()).or_insert_with(|| {
             let seats = Arc::new(Semaphore::new(self.share));
             Arc::new(UserSeats { seats, present: AtomicUsize::new(0) })
         });
-        if of.present.load(Ordering::Relaxed) >= self.share + WAITING_MAX {
-            return Err(Refusal::QueueFull);
-        }
+        let of = of.clone();
         of.present.fetch_add(1, Ordering::Relaxed);
-        Ok(Place { users: self.users.clone(), key, of: of.clone() })
+        present.total.insert(level, total + 1);
+        Ok(Place { users: self.users.clone(), key, of })
     }
 }
 
 impl Users {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Level, String), Arc<UserSeats>>> {
+    fn lock(&self) -> MutexGuard<'_, Present> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut users = self.users.lock();
+        let mut present = self.users.lock();
+        if let Some(total) = present.total.get_mut(&self.key.0) {
+            *total = total.saturating_sub(1);
+        }
         if self.of.present.fetch_sub(1, Ordering::Relaxed) == 1 {
-            users.remove(&self.key);
+            present.users.remove(&self.key);
         }
     }
 }
@@ -122,6 +156,6 @@ impl Drop for Place {
 #[cfg(test)]
 impl Seats {
     pub fn users(&self) -> usize {
-        self.limited.as_ref().map_or(0, |limited| limited.users.lock().len())
+        self.limited.as_ref().map_or(0, |limited| limited.users.lock().users.len())
     }
 }

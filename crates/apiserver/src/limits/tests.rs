@@ -146,6 +146,44 @@ async fn a_line_has_an_end() {
     assert!(begun.elapsed() < Duration::from_secs(16));
 }
 
+/// However many users there are: a namespace is free to have for who may create them.
+#[tokio::test(start_paused = true)]
+async fn all_lines_together_have_an_end() {
+    let limits = sixteen();
+    let users: Vec<User> = (0..40).map(|number| user(&format!("u{number}"), &[])).collect();
+    let node = user("system:node:n", &["system:nodes"]);
+    let flood = users.iter().flat_map(|user| (0..100).map(move |_| user));
+    let mut waiting: Vec<_> = flood.map(|user| Box::pin(limits.enter(user, Request::ReadOnly))).collect();
+    let (mut served, mut refused) = (Vec::new(), 0);
+    waiting.retain_mut(|one| match one.now_or_never() {
+        Some(Ok(seat)) => {
+            served.push(seat);
+            false
+        }
+        Some(Err(_)) => {
+            refused += 1;
+            false
+        }
+        None => true,
+    });
+    assert_eq!(
+        (served.len(), waiting.len(), refused),
+        (8, 3_200, 792),
+        "8 seats, upstream's half of 6,400 wait"
+    );
+    let writes = limits.enter(&users[0], Request::Mutating).now_or_never();
+    assert!(writes.is_some_and(|seat| seat.is_ok()), "writes are counted apart");
+    assert!(limits.enter(&node, Request::ReadOnly).now_or_never().is_some_and(|seat| seat.is_ok()));
+    // Who gives up makes room.
+    drop(waiting.pop());
+    let late = user("late", &[]);
+    let mut one = Box::pin(limits.enter(&late, Request::ReadOnly));
+    assert!((&mut one).now_or_never().is_none(), "it waits");
+    assert!(limits.enter(&late, Request::ReadOnly).now_or_never().is_some_and(|answer| answer.is_err()));
+    drop((served, waiting, one));
+    assert_eq!(limits.reads.users(), 0);
+}
+
 #[test]
 fn streams_and_connections_are_counted() {
     let settings = LimitSettings { max_long_running: 8, max_long_running_per_user: 4, ..Default::default() };
