@@ -247,6 +247,8 @@ pub struct Found {
     pub state: State,
     /// See [`Containers::mark_evicted`].
     pub evicted: bool,
+    /// It has ended, and ran before the machine was started the last time.
+    pub earlier_boot: bool,
 }
 
 /// A program to run in a container beside its own.

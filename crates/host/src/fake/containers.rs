@@ -26,6 +26,7 @@ pub struct Program {
 pub(super) struct Container {
     state: watch::Sender<State>,
     evicted: bool,
+    pub earlier_boot: bool,
     /// Whether it does nothing when it is asked to end.
     pub stubborn: bool,
     /// What its program has left at `message_path`.
@@ -70,6 +71,7 @@ impl World {
         let container = Container {
             state: watch::Sender::new(state.clone()),
             evicted: false,
+            earlier_boot: false,
             stubborn: false,
             message: None,
             spec: spec.clone(),
@@ -126,6 +128,7 @@ impl Containers for FakeHost {
             id: id.clone(),
             state: one.state(),
             evicted: one.evicted,
+            earlier_boot: one.earlier_boot,
         };
         Ok(self.world().containers.iter().map(found).collect())
     }

@@ -206,6 +206,7 @@ impl FakeHost {
         for id in running {
             world.end_container(&id, 137, Some("container shim was killed"), now);
         }
+        world.containers.values_mut().for_each(|container| container.earlier_boot = true);
         world.loops.clear();
         world.locks.clear();
         world.sockets = net::Sockets::default();

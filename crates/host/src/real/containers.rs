@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::record::{Holder, Look, Record};
+use super::record::{Holder, Look, Record, Said};
 use super::sealed::Sealed;
 use super::shim::{LOCKED, SHIM_SUBCOMMAND};
 use super::unreadable::Unreadable;
@@ -73,7 +73,9 @@ impl RealContainers {
         while !ids.is_empty() {
             for id in std::mem::take(&mut ids) {
                 match self.look(&id).await {
-                    Ok(Look::Says { state, evicted }) => drop(found.insert(id, (state, evicted))),
+                    Ok(Look::Says(Said { state, evicted, earlier_boot })) => {
+                        found.insert(id.clone(), Found { id, state, evicted, earlier_boot });
+                    }
                     Ok(Look::Gone) => {}
                     Ok(Look::Held(holder)) if begun.elapsed() < patience(holder) => drop(ids.insert(id)),
                     Ok(Look::Held(_)) => {
@@ -87,7 +89,7 @@ impl RealContainers {
                 tokio::time::sleep(START_PAUSE).await;
             }
         }
-        found.into_iter().map(|(id, (state, evicted))| Found { id, state, evicted }).collect()
+        found.into_values().collect()
     }
 
     async fn look(&self, id: &str) -> Result<Look> {
@@ -97,12 +99,12 @@ impl RealContainers {
     }
 
     /// Nothing for a directory that is no record.
-    async fn presumed(&self, id: String, why: &KernelError) -> Option<(String, (State, bool))> {
+    async fn presumed(&self, id: String, why: &KernelError) -> Option<(String, Found)> {
         let record = self.record(&id).ok()?;
         tracing::error!(record = %record.dir().display(), error = %why, "record of a container does not tell its state");
         let why = io::Error::other(why.to_string());
         let state = blocking(move || Ok(record.is_record().then(|| record.presumed(&why)))).await.ok()??;
-        Some((id, (state, false)))
+        Some((id.clone(), Found { id, state, evicted: false, earlier_boot: false }))
     }
 
     /// The process that has the locks of a record that says nothing.
@@ -363,7 +365,7 @@ mod tests {
         record.set_running(&running(&process, &process)).unwrap();
         drop(shim);
         let state = State::Running { pid: process.pid, started_at: jiff::Timestamp::UNIX_EPOCH };
-        let found = Found { id: ID.into(), state, evicted: false };
+        let found = Found { id: ID.into(), state, evicted: false, earlier_boot: false };
         assert_eq!(listing.await.unwrap(), std::slice::from_ref(&found));
         containers.mark_evicted(ID).await.unwrap();
         assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);

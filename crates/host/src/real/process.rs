@@ -29,10 +29,14 @@ impl Process {
         Ok(Some(Self { pid, start, boot: boot()? }))
     }
 
+    pub fn of_this_boot(&self) -> io::Result<bool> {
+        Ok(boot()? == self.boot)
+    }
+
     /// A process that cannot be looked at is an error, never a dead one.
     pub fn is_alive(&self) -> io::Result<bool> {
         let same = |stat: Stat| stat.start == self.start;
-        Ok(boot()? == self.boot && live(self.pid)?.is_some_and(same))
+        Ok(self.of_this_boot()? && live(self.pid)?.is_some_and(same))
     }
 
     /// A handle that can be waited on and signalled; nothing when the process has ended.

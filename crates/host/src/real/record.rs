@@ -80,14 +80,18 @@ enum Durable {
 /// What a look at a record tells.
 #[derive(Debug)]
 pub(super) enum Look {
-    Says {
-        state: State,
-        evicted: bool,
-    },
+    Says(Said),
     /// Nothing ran, and nothing is left of it.
     Gone,
     /// It may yet say something.
     Held(Holder),
+}
+
+#[derive(Debug)]
+pub(super) struct Said {
+    pub state: State,
+    pub evicted: bool,
+    pub earlier_boot: bool,
 }
 
 /// Who has the locks of a record.
@@ -277,7 +281,7 @@ impl Record {
     /// What it says; one that says nothing goes, unless a process is at it.
     pub fn look(&self) -> io::Result<Look> {
         if let Some(state) = self.state()? {
-            return Ok(Look::Says { state, evicted: self.evicted()? });
+            return self.says(state).map(Look::Says);
         }
         let _lock = match self.refuse_foreign().and_then(|()| self.try_lock()) {
             Ok(Ok(lock)) => lock,
@@ -287,9 +291,22 @@ impl Record {
         };
         // Its shim may have ended since it was last looked at.
         if let Some(state) = self.state()? {
-            return Ok(Look::Says { state, evicted: self.evicted()? });
+            return self.says(state).map(Look::Says);
         }
         self.remove().map(|()| Look::Gone)
+    }
+
+    fn says(&self, state: State) -> io::Result<Said> {
+        let earlier_boot = matches!(state, State::Exited { .. }) && self.earlier_boot()?;
+        Ok(Said { state, evicted: self.evicted()?, earlier_boot })
+    }
+
+    /// Of a container that has ended. One that has run and does not tell in which processes lost that in a power cut.
+    fn earlier_boot(&self) -> io::Result<bool> {
+        match self.running()? {
+            Some(running) => Ok(!running.init.of_this_boot()?),
+            None => Ok(true),
+        }
     }
 
     /// Removes a record that says nothing, unless a process is at it. False when it may yet say something.
@@ -525,6 +542,27 @@ pub(super) mod tests {
         record.set_exit(&exit(7)).unwrap();
         let State::Exited { exit: told, .. } = record.presumed(&why) else { panic!("it has ended") };
         assert_eq!(told, exit(7));
+    }
+
+    #[test]
+    fn a_record_tells_whether_the_machine_was_started_since() {
+        let (_dir, record) = record();
+        let (first, process) = Idle::start();
+        record.set_running(&running(&process, &process)).unwrap();
+        let says = || match record.look().unwrap() {
+            Look::Says(said) => (matches!(said.state, State::Exited { .. }), said.earlier_boot),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(says(), (false, false));
+        drop(first);
+        assert_eq!(says(), (true, false), "killed by a person");
+        let file = record.dir().join(RUNNING);
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace(boot.trim(), "another")).unwrap();
+        assert_eq!(says(), (true, true));
+        fs::write(&file, "").unwrap();
+        assert_eq!(says(), (true, true), "lost in a power cut");
     }
 
     /// On a full disk no file can be made, but one can be renamed.

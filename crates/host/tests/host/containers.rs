@@ -61,7 +61,7 @@ async fn exit_codes_and_records() {
     assert_eq!(containers.start(&spec).await.unwrap(), first);
     assert_eq!(
         containers.list().await.unwrap(),
-        [Found { id: "uid/main/1".into(), state: first, evicted: false }]
+        [Found { id: "uid/main/1".into(), state: first, evicted: false, earlier_boot: false }]
     );
     assert_eq!(errno(&containers.remove("uid/main/1").await.unwrap_err()), libc::EBUSY);
     containers.signal("uid/main/1", libc::SIGKILL).await.unwrap();

@@ -93,7 +93,7 @@ async fn run_container(host: &Host, dir: &Path, volume: &Path) {
     let running = containers.start(&spec).await.unwrap();
     assert!(matches!(running, State::Running { .. }));
     assert_eq!(containers.start(&spec).await.unwrap(), running);
-    let found = Found { id: spec.id.clone(), state: running, evicted: false };
+    let found = Found { id: spec.id.clone(), state: running, evicted: false, earlier_boot: false };
     assert_eq!(containers.list().await.unwrap(), std::slice::from_ref(&found));
     containers.mark_evicted(&spec.id).await.unwrap();
     assert_eq!(containers.list().await.unwrap(), [Found { evicted: true, ..found }]);

@@ -47,6 +47,8 @@ pub struct Attempt {
     pub killed: bool,
     /// Its end, if it comes, is our doing because the node agent stops, or that of an earlier process of ours.
     pub evicted: bool,
+    /// It ran before the machine was started the last time.
+    pub earlier_boot: bool,
     /// What runs before this one have written is gone.
     pub logs_removed: bool,
     pub probes: BTreeMap<ProbeKind, ProbeState>,
@@ -93,6 +95,7 @@ impl Attempt {
             term_at: None,
             killed: false,
             evicted: false,
+            earlier_boot: false,
             logs_removed: false,
             probes: BTreeMap::new(),
             post_start: HookState::NotRun,

@@ -193,7 +193,7 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
         what: "list the containers of an earlier process",
         source: EffectError::unknown(error.to_string()),
     })?;
-    for Found { id, state, evicted } in found {
+    for Found { id, state, evicted, earlier_boot } in found {
         let Some((uid, container, number)) = runtime::parts(&id) else { continue };
         let runs = matches!(state, State::Running { .. });
         let last_lines = match &state {
@@ -206,6 +206,9 @@ async fn adopt(pods: &Pods) -> Result<(), RunError> {
         }
         if evicted {
             pods.runtime.evicted(uid, container, number);
+        }
+        if earlier_boot {
+            pods.runtime.of_earlier_boot(uid, container, number);
         }
         if runs {
             pods.tenants.enter(uid);

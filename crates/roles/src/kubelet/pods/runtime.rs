@@ -90,6 +90,10 @@ impl Runtime {
         self.change(uid, container, number, |attempt| attempt.evicted = true);
     }
 
+    pub fn of_earlier_boot(&self, uid: &str, container: &str, number: u32) {
+        self.change(uid, container, number, |attempt| attempt.earlier_boot = true);
+    }
+
     pub fn signalled(&self, uid: &str, container: &str, number: u32, signal: i32, now: Duration) {
         self.change(uid, container, number, |attempt| {
             attempt.term_at.get_or_insert(now);

@@ -107,6 +107,31 @@ async fn an_end_that_was_begun_is_carried_through() {
     assert_eq!(world.phase("p"), "Running");
 }
 
+/// What an init container put into a volume in memory went with the power.
+#[tokio::test(start_paused = true)]
+async fn a_power_cut_starts_a_pod_from_its_init_containers() {
+    let mut world = World::with_claim(11).await;
+    world.pod(build::pod("p").shell("run").init_shell("prepare").restart_policy("Always").build()).await;
+    let uid = {
+        world.until("prepares", |w| w.running().len() == 1).await;
+        world.live_pod("p").uid().to_owned()
+    };
+    world.fake.exit(&format!("{uid}/init/0"), 0);
+    world.until("runs", |w| w.running() == [format!("{uid}/main/0")]).await;
+    world.until("status follows", |w| w.phase("p") == "Running").await;
+    world.stop_kubelet().await;
+    world.stop_driver().await;
+    world.fake.reboot();
+
+    world.start_driver().await;
+    world.start_kubelet().await;
+    world.until("prepares again", |w| w.running() == [format!("{uid}/init/1")]).await;
+    world.until("and says so", |w| w.phase("p") == "Pending").await;
+    world.fake.exit(&format!("{uid}/init/1"), 0);
+    world.until("runs again", |w| w.running() == [format!("{uid}/main/1")]).await;
+    world.until("status follows", |w| w.phase("p") == "Running").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn containers_end_and_start_again_by_policy() {
     let world = World::with_claim(11).await;

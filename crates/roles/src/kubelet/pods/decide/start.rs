@@ -101,6 +101,9 @@ pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
     let latest = seen.latest(name);
     match latest.map(|attempt| (&attempt.state, attempt.ended_at)) {
         Some((State::Running { .. }, _)) => Run::Running,
+        Some((State::Exited { exit, .. }, _)) if init && exit.code == 0 && runs_again(seen, pod, name) => {
+            Run::NotStarted
+        }
         Some((State::Exited { exit, .. }, at)) => Run::Ended { code: exit.code, at: at.unwrap_or(seen.now) },
         None if init && !pod.deleting() => Run::NotStarted,
         None => {
@@ -108,6 +111,20 @@ pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
             ended.map_or(Run::NotStarted, |t| Run::Ended { code: t.exit_code, at: seen.known_since })
         }
     }
+}
+
+/// As upstream does it: a pod that is started once more after the machine was begins with its init containers. What they
+/// prepared may have been in memory. Not beside a container that has run since.
+fn runs_again(seen: &Observed, pod: &Pod, init: &str) -> bool {
+    let earlier = |name: &str| seen.latest(name).is_none_or(|attempt| attempt.earlier_boot);
+    let starts = |container: &Container| !matches!(due(seen, pod, container, false), Due::Ended(_));
+    let policy = pod.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
+    let apps = spec::app_containers(pod);
+    !pod.deleting()
+        && policy != Some("Never")
+        && earlier(init)
+        && apps.iter().all(|container| earlier(&container.name))
+        && apps.iter().any(starts)
 }
 
 enum Due {

@@ -317,6 +317,55 @@ fn init_containers_run_again_after_an_orderly_stop() {
     assert_eq!(short(&decide(&seen)), "start main/1");
 }
 
+/// After a power cut the records are there, and what init containers had put into memory is not: they run again, all of
+/// them and in their order, unless the pod is over or a container of it has run since.
+#[test]
+fn init_containers_run_again_after_the_machine_was_restarted() {
+    let object = |restart: &str| {
+        pod(|pod| {
+            let spec = pod.spec.as_mut().unwrap();
+            let named =
+                |name: &str| bowline_api::Container { name: name.into(), ..spec.containers[0].clone() };
+            spec.init_containers = Some(vec![named("one"), named("two")]);
+            spec.restart_policy = Some(restart.into());
+        })
+    };
+    let earlier = |attempt: Attempt| Attempt { earlier_boot: true, ..attempt };
+    let cut = |restart: &str| {
+        let seen = seen(object(restart)).with("one", vec![earlier(ended(0, 0, 950))]);
+        seen.with("two", vec![earlier(ended(0, 0, 960))]).with("main", vec![earlier(ended(0, 137, 990))])
+    };
+    let main = |code| vec![earlier(ended(0, code, 990))];
+    let table = [
+        ("cut", cut("Always"), "start one/1"),
+        ("cut, on failure", cut("OnFailure"), "start one/1"),
+        (
+            "the first runs again",
+            cut("Always").with("one", vec![earlier(ended(0, 0, 950)), running(1)]),
+            "status Pending",
+        ),
+        ("the first has run again", cut("Always").with("one", vec![ended(1, 0, 995)]), "start two/1"),
+        (
+            "both have",
+            cut("Always").with("one", vec![ended(1, 0, 995)]).with("two", vec![ended(1, 0, 996)]),
+            "start main/1",
+        ),
+        ("cut before it ran", cut("Always").with("main", vec![]), "start one/1"),
+        ("the second was cut", cut("Always").with("two", vec![earlier(ended(0, 137, 960))]), "start one/1"),
+        ("it has run since", cut("Always").with("main", vec![ended(1, 1, 990)]), "start main/2"),
+        (
+            "nothing was cut",
+            cut("Always").with("one", vec![ended(0, 0, 950)]).with("two", vec![ended(0, 0, 960)]),
+            "start main/1",
+        ),
+        ("all work is done", cut("OnFailure").with("main", main(0)), "status Succeeded"),
+        ("never again", cut("Never"), "status Failed"),
+    ];
+    for (name, seen, expected) in table {
+        assert_eq!(short(&decide(&seen)), expected, "{name}");
+    }
+}
+
 /// One effect each: what earlier runs wrote, then the record of the one that was followed.
 #[test]
 fn a_run_that_was_followed_leaves_its_own_logs_only() {
