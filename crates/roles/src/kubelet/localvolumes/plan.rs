@@ -140,26 +140,50 @@ pub fn of_pod(pod: &Pod) -> impl Iterator<Item = (&str, Plan)> {
     };
     let used = move |name: &str| pod::containers(pod).any(|container| mounts(container, name));
     let volumes = pod::volumes(pod).iter().filter(move |volume| used(&volume.name));
+    let planned: Vec<_> = volumes.filter_map(|volume| Some((volume.name.as_str(), plan(volume)?))).collect();
     let group = fs_group(pod);
-    let memory = memory_limit(pod);
-    volumes.filter_map(move |volume| {
-        let plan = plan(volume)?;
-        let medium = match plan.medium {
-            Medium::Memory(limit) if plan.sources.is_none() => {
-                Medium::Memory(limit.into_iter().chain(memory).min())
-            }
-            medium => medium,
+    let in_memory = planned.iter().filter_map(|(_, plan)| workload_memory(plan));
+    let largest = memory_limit(pod).map(|memory| largest(memory, in_memory));
+    planned.into_iter().map(move |(name, plan)| {
+        let medium = match workload_memory(&plan) {
+            Some(limit) => Medium::Memory(limit.into_iter().chain(largest).min()),
+            None => plan.medium,
         };
-        Some((volume.name.as_str(), Plan { group, medium, ..plan }))
+        (name, Plan { group, medium, ..plan })
     })
 }
 
-/// What all containers of a pod may take together, if all are limited. What an ended container left in memory counts for
-/// none of the others, so a volume in memory must not be larger.
+/// The size that a volume in memory asks for, if the workload writes to it.
+fn workload_memory(plan: &Plan) -> Option<Option<u64>> {
+    match plan.medium {
+        Medium::Memory(limit) if plan.sources.is_none() => Some(limit),
+        _ => None,
+    }
+}
+
+/// How large a volume may be so that all of them together are no larger than this. What some do not ask for goes to the
+/// others. Upstream counts them together in the pod's control group; here there is one for each container only, and what
+/// an ended one has written counts for none.
+fn largest(memory: u64, asked: impl Iterator<Item = Option<u64>>) -> u64 {
+    let mut asked: Vec<u64> = asked.map(|limit| limit.unwrap_or(memory)).collect();
+    asked.sort_unstable();
+    let mut left = memory;
+    for (others, size) in (1..=asked.len() as u64).rev().zip(asked) {
+        let share = left / others;
+        if size > share {
+            // Nothing at all would be no limit.
+            return share.max(1);
+        }
+        left -= size;
+    }
+    memory
+}
+
+/// What all containers of a pod may take together, if all are limited.
 fn memory_limit(pod: &Pod) -> Option<u64> {
     let limit = |container: &Container| {
         let limits = container.resources.as_ref()?.limits.as_ref()?;
-        u64::try_from(bytes_of(limits.get("memory")?).ok()?).ok()
+        u64::try_from(bytes_of(limits.get("memory")?).ok()?).ok().filter(|bytes| *bytes > 0)
     };
     let spec = pod.spec.as_ref()?;
     let init = spec.init_containers.iter().flatten();

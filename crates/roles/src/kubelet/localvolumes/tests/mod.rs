@@ -197,6 +197,40 @@ fn a_volume_in_memory_is_no_larger_than_what_the_containers_may_take() {
     }
 }
 
+/// However often their containers are restarted.
+#[test]
+fn volumes_in_memory_are_together_no_larger_than_what_the_containers_may_take() {
+    let mib = |sizes: &[u64]| sizes.iter().map(|size| Medium::Memory(Some(size << 20))).collect::<Vec<_>>();
+    let table: [(&str, &[Option<&str>], Vec<Medium>); 7] = [
+        ("64Mi", &[None, None], mib(&[32, 32])),
+        ("64Mi", &[Some("8Mi"), None], mib(&[8, 56])),
+        ("64Mi", &[Some("48Mi"), Some("8Mi")], mib(&[48, 8])),
+        ("64Mi", &[Some("48Mi"), Some("48Mi")], mib(&[32, 32])),
+        ("62Mi", &[None, Some("8Mi"), None, Some("40Mi")], mib(&[18, 8, 18, 18])),
+        ("1", &[None, None], vec![Medium::Memory(Some(1)); 2]),
+        ("0", &[None, None], vec![Medium::Memory(None); 2]),
+    ];
+    for (limit, sizes, want) in table {
+        let volumes = sizes.iter().enumerate().map(|(number, size)| {
+            json!({"name": format!("v{number}"), "emptyDir": {"medium": "Memory", "sizeLimit": size}})
+        });
+        let volumes: Vec<_> = volumes.chain([json!({"name": "s", "secret": {"secretName": "s"}})]).collect();
+        let mounts: Vec<_> =
+            volumes.iter().map(|volume| json!({"name": volume["name"], "mountPath": "/v"})).collect();
+        let container =
+            json!({"name": "c", "resources": {"limits": {"memory": limit}}, "volumeMounts": mounts});
+        let pod =
+            serde_json::from_value(json!({"spec": {"containers": [container], "volumes": volumes}})).unwrap();
+        let mut mediums: Vec<_> = of_pod(&pod).map(|(_, plan)| plan.medium).collect();
+        assert_eq!(
+            mediums.pop(),
+            Some(Medium::Memory(None)),
+            "what the kubelet writes is not the workload's"
+        );
+        assert_eq!(mediums, want, "{limit} {sizes:?}");
+    }
+}
+
 #[test]
 fn each_plugin_has_its_place() {
     let table = [
