@@ -13,6 +13,7 @@ use super::decide::next_kill;
 use super::model::{Action, ContainerSpec, Exit, HookState, Observed, SIGKILL, State, Why};
 use super::role::Pods;
 use super::{spec, status};
+use crate::indexes::pod_with_uid;
 use crate::kubelet::{PATIENCE, Reported};
 
 /// What a container prints is its user's business.
@@ -142,6 +143,13 @@ impl Pods {
                 }
                 _ => ("Failed", format!("Error: {message}")),
             };
+            tracing::warn!(
+                pod = spec::pod_text(pod),
+                container,
+                reason,
+                why = message,
+                "a container is refused"
+            );
             self.recorder.warning(pod, event, text);
         }
         if patch["status"]["reason"] == status::DEADLINE_EXCEEDED {
@@ -203,7 +211,11 @@ impl Pods {
                 match &state {
                     State::Running { .. } => tell(normal, "Started", "Container started".into()),
                     State::Exited { exit, .. } => match &exit.error {
-                        Some(error) => tell(warning, "Failed", format!("Error: {error}")),
+                        Some(error) => {
+                            let id = seen.id(container, number);
+                            tracing::warn!(container = id, error, "a container did not start");
+                            tell(warning, "Failed", format!("Error: {error}"));
+                        }
                         None => tell(normal, "Started", "Container started".into()),
                     },
                 }
@@ -279,9 +291,24 @@ impl Pods {
             if let Some(text) = pods.last_lines(&uid, &container, number, &exit).await {
                 pods.runtime.wrote_last(&uid, &container, number, text);
             }
+            if exit.oom_killed {
+                pods.tell_of_memory(&uid, &container);
+            }
             pods.runtime.exited(&uid, &container, number, exit, pods.now().0);
             pods.queue.add(uid);
         });
+    }
+
+    /// Upstream's kubelet says it in the status only, which the next run overwrites. The reason is that of its node problem
+    /// detector.
+    fn tell_of_memory(&self, uid: &str, container: &str) {
+        let text = format!(
+            "the kernel ended a process of container {container}, which had reached its memory limit"
+        );
+        tracing::warn!(pod = uid, container, "the kernel ended a process at the container's memory limit");
+        if let Some(pod) = pod_with_uid(&self.pods, uid) {
+            self.recorder.warning(pod.as_ref(), "OOMKilling", text);
+        }
     }
 
     /// How a container ended. One that cannot be waited for is looked at: to take one that runs for ended is to

@@ -58,6 +58,7 @@ async fn the_runtime_gets_user_groups_and_limits() {
     world.fake.out_of_memory(&format!("{uid}/main/0"));
     let killed = |w: &World| main_of(w)?.last_state?.terminated?.reason;
     world.until("shown", |w| killed(w).as_deref() == Some("OOMKilled")).await;
+    world.until("and told", |w| w.events("OOMKilling").len() == 1).await;
 }
 
 /// C9: not only in the status, which `kubectl describe` does not show the message of.
