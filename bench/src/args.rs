@@ -28,7 +28,7 @@ pub enum Output {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start-up, journeys, the API server and the driver
+    /// Start-up, journeys, pods, the API server and the driver
     All {
         /// Journeys in a row
         #[arg(long, value_name = "COUNT", env = "JOURNEYS", default_value_t = 200)]
@@ -44,6 +44,11 @@ pub enum Command {
         program: PathBuf,
         #[command(flatten)]
         apiserver: ApiserverArgs,
+    },
+    /// CPU time of each pod, with few and with many of them
+    Pods {
+        /// The bowline program, which containers are started through
+        program: PathBuf,
     },
     /// CSI drivers alone: the local driver of PROGRAM, and whatever serves the endpoints
     Driver(DriverArgs),

@@ -7,6 +7,7 @@ mod figures;
 mod journeys;
 mod medium;
 mod memory;
+mod pods;
 mod report;
 mod scratch;
 mod split;
@@ -53,6 +54,7 @@ async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
         Command::Apiserver { program, apiserver } => {
             apiserver::measure(&found(program)?, apiserver, &mut report, stop).await
         }
+        Command::Pods { program } => pods::measure(&found(program)?, &mut report, stop).await,
         Command::Driver(driver) => driver::measure(driver, &mut report, stop).await,
     };
     // What was measured before a failure took its time, too.
@@ -73,6 +75,7 @@ async fn all(
     let program = found(args.program.as_ref().context("name the bowline program")?)?;
     startup::measure(&program, report, stop).await?;
     journeys::measure(&program, journeys, report, stop).await?;
+    pods::measure(&program, report, stop).await?;
     apiserver::measure(&program, apiserver, report, stop).await?;
     driver::measure(args, report, stop).await
 }

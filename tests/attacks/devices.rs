@@ -7,7 +7,7 @@ use crate::{Attack, nothing_worked, refused};
 const CLAIM: &[(&str, bool)] = &[("raw", true)];
 
 /// Every loop ioctl, also with high bits set, which the kernel cuts off.
-const LOOP_IOCTLS: &str = r#"
+pub const LOOP_IOCTLS: &str = r#"
 use Fcntl; sysopen(my $f, "/dev/mine", O_RDWR) or die "open the own device: $!";
 for my $request (0x4C00 .. 0x4C0B) {
     my $buffer = "\0" x 512;
@@ -25,7 +25,7 @@ print "done\n";
 "#;
 
 /// The devices of others, by node and by number.
-const OTHER_DEVICES: &str = r#"
+pub const OTHER_DEVICES: &str = r#"
 for my $number (0 .. 63) {
     for my $path ("/dev/loop$number", "/tmp/loop$number", "/dev/shm/loop$number", "/data/loop$number") {
         syscall(133, my $copy = $path, 0060666, 7 * 256 + $number);

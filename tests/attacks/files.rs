@@ -40,7 +40,7 @@ for my $path ("/proc/1/exe", "/proc/self/exe") {
 print "done\n";
 "#;
 
-const PROC: &str = r#"
+pub const PROC: &str = r#"
 for my $path ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper") {
     print "BROKEN: opened $path for writing\n" if open(my $f, ">", $path);
 }
@@ -55,7 +55,7 @@ print "done\n";
 "#;
 
 /// What a seccomp profile would refuse anyway must be refused without one, too.
-const WITHOUT_PROFILE: &str = r#"
+pub const WITHOUT_PROFILE: &str = r#"
 print "BROKEN: reads the keys of the machine's root\n" if syscall(250, 0, -4, 0) >= 0;
 print "BROKEN: has a namespace of control groups\n" if syscall(272, 0x12000000) == 0;
 print "BROKEN: opened /proc/sys for writing\n" if open(my $f, ">", "/proc/sys/kernel/core_pattern");

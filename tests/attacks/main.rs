@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod devices;
+mod exec;
 mod files;
 mod identity;
 mod outcome;
@@ -44,14 +45,22 @@ pub fn nothing_worked(outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// The kubelet refused to start the container and says why.
+/// The kubelet refused to start the container and says why, in the status and in an event.
 pub fn refused(outcome: &Outcome) -> Result<(), String> {
     match &outcome.waiting {
         Some((reason, message)) if !message.is_empty() && outcome.log.is_empty() => {
             println!("         {reason}: {message}");
-            Ok(())
+            told(outcome, message)
         }
         _ => Err(format!("the pod was not refused: {outcome:?}")),
+    }
+}
+
+/// A warning about the attacker's pod says it.
+pub fn told(outcome: &Outcome, what: &str) -> Result<(), String> {
+    match outcome.warnings.iter().any(|text| text.contains(what)) {
+        true => Ok(()),
+        false => Err(format!("no event says `{what}`: {:?}", outcome.warnings)),
     }
 }
 
@@ -70,9 +79,11 @@ async fn attacks_from_inside_a_pod() {
         reach::attacks(),
         resources::attacks(),
     ];
+    let by_pod = attacks.into_iter().flatten().map(|one| (one, None));
+    let by_exec = exec::attacks().into_iter().map(|(one, script)| (one, Some(script)));
     let mut broken = Vec::new();
-    for (number, one) in attacks.into_iter().flatten().enumerate() {
-        let outcome = attack(&cluster, number, &one).await;
+    for (number, (one, script)) in by_pod.chain(by_exec).enumerate() {
+        let outcome = attack(&cluster, number, &one, script).await;
         let verdict = (one.held)(&outcome);
         let verdict = match verdict {
             Ok(()) => victim.is_unharmed().await.map_err(|why| format!("the victim was harmed: {why}")),

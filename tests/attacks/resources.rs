@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::identity::pod;
-use crate::{Attack, Outcome, nothing_worked};
+use crate::{Attack, Outcome, nothing_worked, told};
 
 const MEMORY: &str =
     r#"my $all = ""; $all .= "x" x (1 << 20) for 1 .. 300; print "BROKEN: has 300 MiB\n"; print "done\n";"#;
@@ -56,7 +56,7 @@ pub fn attacks() -> Vec<Attack> {
 
 fn out_of_memory(outcome: &Outcome) -> Result<(), String> {
     match outcome.ended.as_deref() {
-        Some("OOMKilled") => Ok(()),
+        Some("OOMKilled") => told(outcome, "had reached its memory limit"),
         _ => Err(format!("not ended by its limit: {outcome:?}")),
     }
 }
