@@ -26,6 +26,9 @@ pub enum Fate {
     Unknown,
 }
 
+/// Objects of one answer to a list: a stored call can have a quarter of a mebibyte.
+const PAGE: u32 = 100;
+
 /// In place of a status: neither HTTP nor gRPC has negative ones.
 const LEASE_LOST: i32 = -1;
 
@@ -263,7 +266,8 @@ impl Effects {
         }
     }
 
-    /// Lists a namespace past the cache, where acting on an old copy would be unsafe.
+    /// Lists a namespace past the cache, where acting on an old copy would be unsafe. One answer does not hold all of a large
+    /// list.
     pub async fn list_live<K: Object>(&self, namespace: &str) -> Result<Vec<K>, EffectError> {
         self.list_labelled(namespace, "").await
     }
@@ -274,10 +278,17 @@ impl Effects {
         namespace: &str,
         selector: &str,
     ) -> Result<Vec<K>, EffectError> {
-        let request = path_of::<K>(namespace).list(&ListParams::default().labels(selector));
-        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-        let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
-        Ok(list.items)
+        let (mut items, mut page) = (Vec::new(), ListParams::default().labels(selector).limit(PAGE));
+        loop {
+            let request = path_of::<K>(namespace).list(&page);
+            let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+            let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
+            items.extend(list.items);
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(items),
+            }
+        }
     }
 
     async fn write<K: Object>(
@@ -374,10 +385,46 @@ fn encode(body: &impl serde::Serialize) -> Result<Vec<u8>, EffectError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use bowline_api::Lease;
+    use bowline_host::fake;
+    use http::Response;
+    use kube::client::Body;
     use kube::core::response::Status;
     use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::client::in_process;
+    use crate::ports::Ports;
+
+    #[tokio::test]
+    async fn long_lists_come_in_pages() {
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let log = asked.clone();
+        let answer = move |request: http::Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let next = if query.contains("continue=") { json!({}) } else { json!({"continue": "page-2"}) };
+            let name = if query.contains("continue=") { "b" } else { "a" };
+            let items = json!([{"metadata": {"name": name, "namespace": "ns"}, "spec": {}}]);
+            let list = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": next, "items": items});
+            log.lock().unwrap().push(query);
+            async move { Ok::<_, std::io::Error>(Response::new(Body::from(list.to_string().into_bytes()))) }
+        };
+        let (host, _) = fake::host(1);
+        let stop = CancellationToken::new();
+        let ports = Ports::new(in_process(tower::service_fn(answer)), host, Journal::default(), stop);
+        let leases = ports.effects("test").list_labelled::<Lease>("ns", "a=b").await.unwrap();
+        let names: Vec<&str> = leases.iter().map(|lease| lease.name()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let asked = asked.lock().unwrap();
+        assert!(
+            asked.iter().all(|query| query.contains("limit=") && query.contains("labelSelector=")),
+            "{asked:?}"
+        );
+        assert!(asked[1].contains("continue=page-2"), "{asked:?}");
+    }
 
     #[test]
     fn only_a_404_that_names_an_object_says_that_it_is_gone() {

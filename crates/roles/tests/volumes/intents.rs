@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bowline_api::{Lease, Meta, PersistentVolume, PersistentVolumeClaim, StorageClass, build, volume};
+use bowline_api::{Event, Lease, Meta, PersistentVolume, PersistentVolumeClaim, StorageClass, build, volume};
+use http::Method;
 use tonic::Code;
 
 use super::driver::NAME;
@@ -95,12 +96,89 @@ async fn a_refused_call_leaves_no_intent_when_its_claim_goes() {
     }
     let data = claim(&world, "data").await;
     world.until("refused", async || world.driver.state().calls.len() > 2).await;
-    assert_eq!(intents(&world).await, 1, "one for all attempts");
     world.delete(&data).await;
     nothing_stored(&world).await;
     let calls = world.driver.state().calls.len();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(world.driver.state().calls.len(), calls, "nothing is asked for a claim that is gone");
+    process.end().await;
+}
+
+/// The backend was away when the call was repeated: its refusal says nothing about what the first call made.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_an_unanswered_call_does_not_leave_its_volume() {
+    let world = World::new().await;
+    let process = world.start(None);
+    class(&world).await;
+    world.driver.fail("CreateVolume", true, Code::DeadlineExceeded);
+    for _ in 0..1_000 {
+        world.driver.fail("CreateVolume", false, Code::Internal);
+    }
+    let data = claim(&world, "data").await;
+    world.until("refused", async || world.driver.state().calls.len() > 2).await;
+    world.delete(&data).await;
+    world.until("claim gone", async || world.get(&data).await.is_none()).await;
+    let calls = world.driver.state().calls.len();
+    world.until("refused again", async || world.driver.state().calls.len() > calls).await;
+    world.driver.state().faults.clear();
+    world.until("deleted", async || world.driver.state().volumes.is_empty()).await;
+    nothing_left(&world).await;
+    nothing_stored(&world).await;
+    process.end().await;
+}
+
+/// A successor cannot tell a call that was refused, or never sent, from one without an answer: only the last is stored.
+#[tokio::test(start_paused = true)]
+async fn only_calls_without_an_answer_are_stored() {
+    let world = World::new().await;
+    let process = world.start(None);
+    world.create(&build::class("fast", NAME).reclaim("Retain").build()).await;
+    let secret = build::class("secret", NAME)
+        .parameter("csi.storage.k8s.io/provisioner-secret-name", "missing")
+        .parameter("csi.storage.k8s.io/provisioner-secret-namespace", "default");
+    world.create(&secret.build()).await;
+    for _ in 0..1_000 {
+        world.driver.fail("CreateVolume", false, Code::Internal);
+    }
+    let data = claim(&world, "data").await;
+    let other = world.create(&build::claim("other").class("secret").build()).await;
+    for claim in [&data, &other] {
+        world
+            .until("told", async || {
+                world.list::<Event>().await.iter().any(|event| {
+                    event.reason.as_deref() == Some("ProvisioningFailed")
+                        && event.involved_object.uid.as_deref() == Some(claim.uid())
+                })
+            })
+            .await;
+    }
+    nothing_stored(&world).await;
+    process.crash().await;
+    world.driver.state().faults.clear();
+    for claim in [&data, &other] {
+        world.delete(claim).await;
+    }
+    let calls = world.driver.state().calls.len();
+    let process = world.start(None);
+    world.until("claims gone", async || world.list::<PersistentVolumeClaim>().await.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.driver.state().calls.len(), calls, "{:?}", world.driver.state().calls);
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_may_not_be_deleted_is_no_failure_of_the_claim() {
+    let world = World::new().await;
+    let process = world.start_without_method(Method::DELETE, "/leases");
+    class(&world).await;
+    world.driver.fail("CreateVolume", false, Code::Internal);
+    let data = claim(&world, "data").await;
+    world.until("bound", async || bound(&world, &data).await).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let failed = world.list::<Event>().await.into_iter();
+    let failed = failed.filter(|event| event.reason.as_deref() == Some("ProvisioningFailed"));
+    let texts: Vec<String> = failed.filter_map(|event| event.message).collect();
+    assert!(texts.iter().all(|text| text.contains("as told")) && texts.len() == 1, "{texts:?}");
     process.end().await;
 }
 

@@ -137,7 +137,12 @@ impl World {
 
     /// Starts the roles without the right to requests whose path ends like this or goes on below it.
     pub fn start_without(&self, path: &'static str) -> Process {
-        self.start_on(Line { forbidden: Some(path), ..Line::to(&self.server) })
+        self.start_on(Line { forbidden: Some((None, path)), ..Line::to(&self.server) })
+    }
+
+    /// Starts the roles without the right to one method of such requests.
+    pub fn start_without_method(&self, method: Method, path: &'static str) -> Process {
+        self.start_on(Line { forbidden: Some((Some(method), path)), ..Line::to(&self.server) })
     }
 
     /// The list of a kind as it is now.
@@ -232,7 +237,7 @@ pub struct Listed {
 struct Line {
     server: Server,
     cut: Option<Cut>,
-    forbidden: Option<&'static str>,
+    forbidden: Option<(Option<Method>, &'static str)>,
     lagging: Option<Listed>,
     writes: Arc<AtomicUsize>,
 }
@@ -269,7 +274,11 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if self.forbidden.is_some_and(|path| request.uri().path().contains(path)) {
+        let forbidden = |(method, path): &(Option<Method>, &str)| {
+            method.as_ref().is_none_or(|method| method == request.method())
+                && request.uri().path().contains(path)
+        };
+        if self.forbidden.as_ref().is_some_and(forbidden) {
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "forbidden by the test"});
             let answer = Response::builder().status(403).header("content-type", "application/json");
             let answer = answer.body(Either::Right(Full::from(status.to_string()))).unwrap();

@@ -3,12 +3,16 @@
 //! A claim's owner may write anything on the claim, so that a request read back from there could name another tenant's
 //! volume or any secret. Leases in the provisioner's namespace are its own.
 
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bowline_api::{Lease, Meta, PersistentVolumeClaim, StorageClass, keys};
 use bowline_proto::csi::v1::CreateVolumeRequest;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prost::Message;
@@ -20,13 +24,19 @@ use super::model::{Creation, Intent, Secrets, Settings, Stored};
 /// The API server takes 256 KiB of annotations.
 const BYTES_MAX: usize = 250 << 10;
 
-/// An intent as text. The request is CSI's own encoding, so that a repeat is the same to the last byte.
+/// Longest request that is read back: gRPC servers take no longer message.
+const REQUEST_BYTES_MAX: u64 = 4 << 20;
+
+/// An intent as text. The request is CSI's own encoding, so that a repeat is the same to the last byte. One that is too
+/// large, since it names each of thousands of nodes, is compressed.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Format {
     claim: PersistentVolumeClaim,
     class: StorageClass,
     request: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    compressed: bool,
     secrets: Secrets,
     fs_type: String,
 }
@@ -41,9 +51,12 @@ pub fn name(settings: &Settings, claim_uid: &str) -> String {
     format!("create-volume-{}-{claim_uid}", settings.driver.to_lowercase())
 }
 
-/// The object that keeps an intent. It can be too large: a topology of thousands of nodes.
+/// The object that keeps an intent. It can be too large, although compressed.
 pub fn lease(settings: &Settings, namespace: &str, intent: &Intent) -> Result<Lease, String> {
-    let text = encode(intent)?;
+    let mut text = encode(intent, false)?;
+    if text.len() > BYTES_MAX {
+        text = encode(intent, true)?;
+    }
     if text.len() > BYTES_MAX {
         return Err(format!("it has {} bytes, and {BYTES_MAX} can be stored", text.len()));
     }
@@ -86,14 +99,17 @@ fn check(settings: &Settings, lease: &str, intent: &Intent) -> Result<(), String
     }
 }
 
-fn encode(intent: &Intent) -> Result<String, String> {
+fn encode(intent: &Intent, compressed: bool) -> Result<String, String> {
     let Intent { claim, class, creation } = intent;
     // SEC-1: secrets are read for each call and never stored.
     let request = CreateVolumeRequest { secrets: Default::default(), ..creation.request.clone() };
+    let request = request.encode_to_vec();
+    let request = if compressed { compress(&request).map_err(|error| error.to_string())? } else { request };
     let format = Format {
         claim: claim.as_ref().clone(),
         class: class.as_ref().clone(),
-        request: STANDARD.encode(request.encode_to_vec()),
+        request: STANDARD.encode(request),
+        compressed,
         secrets: creation.secrets.clone(),
         fs_type: creation.fs_type.clone(),
     };
@@ -103,7 +119,24 @@ fn encode(intent: &Intent) -> Result<String, String> {
 fn decode(text: &str) -> Result<Intent, String> {
     let format: Format = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let request = STANDARD.decode(format.request).map_err(|error| error.to_string())?;
+    let request = if format.compressed { inflate(&request)? } else { request };
     let request = CreateVolumeRequest::decode(request.as_slice()).map_err(|error| error.to_string())?;
     let creation = Creation { request, secrets: format.secrets, fs_type: format.fs_type };
     Ok(Intent { claim: Arc::new(format.claim), class: Arc::new(format.class), creation })
+}
+
+fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut request = Vec::new();
+    let mut inflated = GzDecoder::new(bytes).take(REQUEST_BYTES_MAX + 1);
+    inflated.read_to_end(&mut request).map_err(|error| format!("inflate the request: {error}"))?;
+    if request.len() as u64 > REQUEST_BYTES_MAX {
+        return Err(format!("its request has more than {REQUEST_BYTES_MAX} bytes"));
+    }
+    Ok(request)
 }

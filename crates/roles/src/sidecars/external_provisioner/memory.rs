@@ -15,10 +15,13 @@ pub(super) struct Record {
     pub(super) open: bool,
     pub(super) unsaved: Option<Arc<PersistentVolume>>,
     pub(super) undersized: Option<Undersized>,
+    pub(super) refused: Option<String>,
     pub(super) exhausted: Option<String>,
     /// Until which uptime, and for which class, the request counts as invalid.
     pub(super) slow: Option<(Duration, String)>,
     pub(super) told_populator: bool,
+    /// The last failure was that the Lease could not be removed.
+    pub(super) unremoved: bool,
 }
 
 impl Record {
@@ -29,6 +32,7 @@ impl Record {
             open: self.open,
             unsaved: self.unsaved.clone(),
             undersized: self.undersized.clone(),
+            refused: self.refused.clone(),
             exhausted: self.exhausted.clone(),
             slow: self.slow.as_ref().is_some_and(slow),
             told_populator: self.told_populator,
@@ -59,6 +63,21 @@ impl Memory {
         if record.stored.is_none() {
             (record.stored, record.open) = (Some(stored), true);
         }
+    }
+
+    /// How things stood when an attempt failed. People are told of it now, so that a refusal is not told again.
+    pub(super) fn note_failure(&self, uid: &str) -> Record {
+        let record = self.claim(uid);
+        self.change(uid, |now| {
+            now.unremoved = false;
+            now.refused = now.refused.take().filter(|_| now.stored.is_some());
+        });
+        record
+    }
+
+    /// What was stored for a claim has been removed.
+    pub(super) fn unstored(&self, uid: &str) {
+        self.change(uid, |record| (record.stored, record.open) = (None, false));
     }
 
     pub(super) fn forget_claim(&self, uid: &str) {

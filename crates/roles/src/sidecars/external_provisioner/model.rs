@@ -86,12 +86,14 @@ pub struct Cluster {
 pub struct Attempt {
     /// The call as it is stored: repeats are identical, whatever becomes of claim, class and nodes.
     pub stored: Option<Stored>,
-    /// It was sent, by this process or maybe by an earlier one, and no final answer came.
+    /// It was sent, by this process or maybe by an earlier one, and no answer says what became of it.
     pub open: bool,
     /// Made, and its object not saved yet.
     pub unsaved: Option<Arc<PersistentVolume>>,
     /// Made too small: to be deleted.
     pub undersized: Option<Undersized>,
+    /// The driver's final refusal, which people were not told yet.
+    pub refused: Option<String>,
     /// The driver has no room at the selected node.
     pub exhausted: Option<String>,
     /// The driver called the request invalid a short while ago.
@@ -142,7 +144,7 @@ pub enum Action {
     /// Store a call before it is sent.
     Store(Box<Intent>),
     Create(Arc<Intent>),
-    /// Remove what was stored: nothing exists that is not known.
+    /// Remove what was stored: its end is known, or it was never sent.
     Forget,
     /// Take over what earlier processes stored.
     Adopt,
@@ -198,6 +200,8 @@ pub enum Why {
     /// The selected node has no CSINode.
     NodeMissing(String),
     Exhausted(String),
+    /// The driver's final refusal.
+    Refused(String),
     StillAttached {
         volume: String,
         node: String,
@@ -218,7 +222,7 @@ impl fmt::Display for Why {
             Self::StillAttached { volume, node } => {
                 write!(f, "persistentvolume {volume} is still attached to node {node}")
             }
-            Self::Exhausted(text) | Self::Invalid(text) => f.write_str(text),
+            Self::Exhausted(text) | Self::Refused(text) | Self::Invalid(text) => f.write_str(text),
         }
     }
 }

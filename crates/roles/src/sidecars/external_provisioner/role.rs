@@ -76,8 +76,9 @@ pub struct Provisioner {
     pub(super) queue: Queue<Key>,
     /// Where intents are stored.
     pub(super) namespace: String,
-    /// Whether people were told that they cannot be.
+    /// Whether people were told that they cannot be, and that they cannot be removed.
     pub(super) unstorable: AtomicBool,
+    pub(super) unremovable: AtomicBool,
 }
 
 #[async_trait]
@@ -111,6 +112,7 @@ impl Role for Provisioner {
             queue,
             namespace,
             unstorable: AtomicBool::new(false),
+            unremovable: AtomicBool::new(false),
             ports,
             effects,
             driver,
@@ -145,11 +147,11 @@ impl Role for Provisioner {
     async fn failed(&self, key: &Key, error: &EffectError) {
         match key {
             Key::Claim(uid) => {
-                let record = self.memory.claim(uid);
-                // A volume that waits to be saved was provisioned well.
+                let record = self.memory.note_failure(uid);
+                // A volume that waits to be saved was provisioned well, and a Lease is no concern of the claim's owner.
+                let quiet = record.unsaved.is_some() || record.unremoved;
                 let stored = record.stored.map(|stored| stored.intent.claim.clone());
-                let claim = self.claim(uid).or(stored).filter(|_| record.unsaved.is_none());
-                if let Some(claim) = claim {
+                if let Some(claim) = self.claim(uid).or(stored).filter(|_| !quiet) {
                     self.tell_failure(&claim, &error.message);
                 }
             }
@@ -164,9 +166,7 @@ impl Role for Provisioner {
     }
     fn settled(&self, key: &Key) {
         match key {
-            Key::Claim(uid) if self.claim(uid).is_none() && self.memory.claim(uid).stored.is_none() => {
-                self.memory.forget_claim(uid);
-            }
+            Key::Claim(uid) if self.memory.claim(uid).stored.is_none() => self.memory.forget_claim(uid),
             Key::Volume(name) if self.volumes.named(name).is_none() => self.memory.forget_volume(name),
             Key::Claim(_) | Key::Volume(_) | Key::Intents => {}
         }

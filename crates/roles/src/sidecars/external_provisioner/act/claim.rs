@@ -68,7 +68,8 @@ impl Provisioner {
             self.memory.change(seen.object.uid(), |record| record.open = seen.attempt.open);
             return Err(error);
         }
-        if error.fate == Fate::Unknown || (!seen.exists && !proves_absence(error.code)) {
+        // An earlier call may have made the volume: most refusals of a repeat say nothing about that.
+        if error.fate == Fate::Unknown || (seen.attempt.open && !proves_absence(error.code)) {
             return Err(error);
         }
         let reschedule = seen.settings.topology && selected_node(&seen.object).is_some();
@@ -76,18 +77,17 @@ impl Provisioner {
         let invalid = error.code == Code::InvalidArgument as i32;
         let class = seen.class.as_ref().map(|class| class.uid().to_owned()).unwrap_or_default();
         let until = self.ports.host.uptime.uptime() + SLOW;
-        self.memory.change(seen.object.uid(), |record| {
-            record.open = false;
-            record.exhausted = exhausted.then(|| error.message.clone());
-            record.slow = invalid.then_some((until, class));
-        });
-        if exhausted {
-            return Ok(());
-        }
         if invalid {
             error.message.push_str(". Retries will be delayed.");
         }
-        Err(error)
+        // People are told once the stored call is removed.
+        self.memory.change(seen.object.uid(), |record| {
+            record.open = false;
+            record.slow = invalid.then_some((until, class));
+            (record.exhausted, record.refused) =
+                if exhausted { (Some(error.message), None) } else { (None, Some(error.message)) };
+        });
+        Ok(())
     }
 
     /// Who has the volume that was made for a claim that is gone. An administrator may have kept it under another name: a
@@ -140,10 +140,12 @@ impl Provisioner {
     ) -> Result<(), EffectError> {
         let secrets = self.secrets(secret.as_ref()).await?;
         self.delete_volume(seen.object.as_ref(), handle, secrets).await?;
-        self.memory.change(seen.object.uid(), |record| record.undersized = None);
         let (got, wanted) = seen.attempt.undersized.as_ref().map_or((0, 0), |u| (u.got, u.wanted));
         let text = format!("created volume capacity {got} less than requested capacity {wanted}");
-        Err(EffectError::refused(text))
+        self.memory.change(seen.object.uid(), |record| {
+            (record.undersized, record.refused) = (None, Some(text));
+        });
+        Ok(())
     }
 
     /// Takes the node back from the claim; the scheduler then chooses again.
@@ -171,10 +173,11 @@ impl Provisioner {
     }
 }
 
-/// Whether a refusal says that there is no volume. For a claim that is gone no other request will follow, so the codes
-/// that say nothing about what an earlier call made are not taken for it.
+/// Whether the refusal of a repeat says that an earlier call made nothing. CSI wants OK for a volume that is there, so what
+/// is wrong with the request, or with the room that it needs, says so; the caller's rights and the state of the backend
+/// do not.
 fn proves_absence(code: i32) -> bool {
-    ![Code::AlreadyExists, Code::PermissionDenied, Code::Unauthenticated]
+    [Code::InvalidArgument, Code::NotFound, Code::OutOfRange, Code::ResourceExhausted, Code::Unimplemented]
         .map(|code| code as i32)
         .contains(&code)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bowline_api::{Lease, Meta};
-use bowline_machinery::effect::{EffectError, Part};
+use bowline_machinery::effect::EffectError;
 
 use super::super::intent;
 use super::super::model::{Claim, Intent, Key, Stored};
@@ -21,7 +21,9 @@ impl Provisioner {
             self.keep(uid, wanted, None);
             return Ok(());
         }
-        let mut lease = match intent::lease(&self.settings, &self.namespace, &wanted) {
+        // A call that cannot be sent is not stored.
+        self.secrets(wanted.creation.secrets.provisioner.as_ref()).await?;
+        let lease = match intent::lease(&self.settings, &self.namespace, &wanted) {
             Ok(lease) => lease,
             Err(why) => {
                 self.tell_unstorable(&why);
@@ -29,27 +31,14 @@ impl Provisioner {
                 return Ok(());
             }
         };
-        let before = seen.attempt.stored.as_ref().and_then(|stored| stored.lease.as_ref());
-        let written = match before {
-            Some(before) => {
-                lease.metadata.resource_version.clone_from(&before.metadata.resource_version);
-                self.effects.replace(Part::Main, &lease).await
-            }
-            None => self.effects.create(&lease).await,
-        };
-        match written {
+        match self.effects.create(&lease).await {
             Ok(lease) => self.keep(uid, wanted, Some(lease)),
-            Err(error) if before.is_none() && never_stored(&error) => {
+            Err(error) if never_stored(&error) => {
                 self.tell_unstorable(&error.message);
                 self.keep(uid, wanted, None);
             }
             Err(error) if error.conflict() => return self.found(uid, lease.name()).await,
-            Err(error) => {
-                if error.not_found() {
-                    self.memory.change(uid, |record| record.stored = None);
-                }
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -57,7 +46,6 @@ impl Provisioner {
     /// There is one already: this process's, whose answer was lost, or one of a process that may have sent it.
     async fn found(&self, uid: &str, name: &str) -> Result<(), EffectError> {
         let Some(lease) = self.effects.get_live::<Lease>(&self.namespace, name).await? else {
-            self.memory.change(uid, |record| record.stored = None);
             return Err(EffectError::refused(format!("lease {}/{name} existed and is gone", self.namespace)));
         };
         let own = intent::is_own(&self.settings, &lease);
@@ -70,7 +58,6 @@ impl Provisioner {
         if own {
             self.memory.change(uid, |record| record.stored = Some(stored));
         } else {
-            self.memory.change(uid, |record| record.stored = None);
             self.memory.adopt(stored);
         }
         Ok(())
@@ -83,9 +70,16 @@ impl Provisioner {
 
     pub(super) async fn forget(&self, seen: &Claim) -> Result<(), EffectError> {
         if let Some(lease) = seen.attempt.stored.as_ref().and_then(|stored| stored.lease.as_ref()) {
-            self.effects.delete(lease.as_ref(), None).await?;
+            match self.effects.delete(lease.as_ref(), None).await {
+                Ok(()) => {}
+                Err(error) if error.forbidden() => self.tell_unremovable(lease.name(), &error.message),
+                Err(error) => {
+                    self.memory.change(seen.object.uid(), |record| record.unremoved = true);
+                    return Err(error);
+                }
+            }
         }
-        self.memory.forget_claim(seen.object.uid());
+        self.memory.unstored(seen.object.uid());
         Ok(())
     }
 
@@ -99,6 +93,18 @@ impl Provisioner {
             );
             self.memory.adopt(stored);
             self.queue.add(Key::Claim(uid));
+        }
+    }
+
+    /// Said once: the claim must not wait for the right to delete leases.
+    fn tell_unremovable(&self, lease: &str, why: &str) {
+        if !self.unremovable.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                namespace = self.namespace,
+                lease,
+                why,
+                "cannot remove a stored CreateVolume whose end is known: the next process repeats the call, and makes a volume in vain if this one is deleted by then; grant delete on leases in this namespace"
+            );
         }
     }
 

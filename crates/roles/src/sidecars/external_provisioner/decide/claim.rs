@@ -27,19 +27,28 @@ pub fn decide(seen: &Claim) -> Decision {
     if let Some(made) = &attempt.undersized {
         return Step::Do(Action::Discard { handle: made.handle.clone(), secret: made.secret.clone() });
     }
-    if let Some(stored) = &attempt.stored {
-        if seen.volume_exists {
-            return Step::Do(Action::Forget);
-        }
+    match &attempt.stored {
+        None => next_call(seen),
+        Some(_) if seen.volume_exists => Step::Do(Action::Forget),
         // A volume may exist: only the same call again tells (PROV-1).
-        if attempt.open {
-            return Step::Do(Action::Create(stored.intent.clone()));
-        }
+        Some(stored) if attempt.open => Step::Do(Action::Create(stored.intent.clone())),
+        // Not sent, or refused for good. Only a call that is sent at once stays stored: a successor could not tell that it
+        // was not sent, and would make a volume that is not asked for any more.
+        Some(stored) => match next_call(seen) {
+            Step::Do(Action::Store(intent)) if *intent == *stored.intent => {
+                Step::Do(Action::Create(stored.intent.clone()))
+            }
+            Step::Do(_) | Step::Wait(_) | Step::Fail(_) | Step::Done => Step::Do(Action::Forget),
+        },
     }
-    match if seen.exists { new_volume(seen) } else { Step::Done } {
-        // Nothing was made and nothing is asked for any more.
-        Step::Done if attempt.stored.is_some() => Step::Do(Action::Forget),
-        decision => decision,
+}
+
+/// What comes next where nothing exists in the backend.
+fn next_call(seen: &Claim) -> Decision {
+    match &seen.attempt.refused {
+        _ if !seen.exists => Step::Done,
+        Some(text) => Step::Fail(Why::Refused(text.clone())),
+        None => new_volume(seen),
     }
 }
 
@@ -67,10 +76,7 @@ fn new_volume(seen: &Claim) -> Decision {
         return Step::Do(Action::Reschedule(Why::Exhausted(text.clone())));
     }
     match intent(seen, class) {
-        Ok(intent) => match &attempt.stored {
-            Some(stored) if *stored.intent == intent => Step::Do(Action::Create(stored.intent.clone())),
-            _ => Step::Do(Action::Store(Box::new(intent))),
-        },
+        Ok(intent) => Step::Do(Action::Store(Box::new(intent))),
         Err(why @ Why::Populator(_)) if attempt.told_populator => Step::Wait(why),
         Err(Why::Populator(_)) => Step::Do(Action::TellPopulator),
         Err(why @ Why::NodeMissing(_)) => Step::Do(Action::Reschedule(why)),

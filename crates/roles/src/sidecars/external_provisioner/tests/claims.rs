@@ -173,18 +173,21 @@ fn stored_calls() {
     let bound = |c: &mut PersistentVolumeClaim| c.spec.as_mut().unwrap().volume_name = Some("pv-1".into());
     let sent = || Step::Do(Action::Create(Arc::new(intent(&seen()).unwrap())));
     let forget = || Step::Do(Action::Forget);
+    let refused = |seen: Claim| seen.attempt(|a| a.refused = Some("no".into()));
+    let full = |seen: Claim| seen.attempt(|a| a.exhausted = Some("full".into()));
     let store = |seen: &Claim| Step::Do(Action::Store(Box::new(intent(seen).unwrap())));
     let table = [
         ("nothing stored", seen(), store(&seen())),
         ("stored, not sent", seen().stored(), sent()),
-        ("stored, not sent, class replaced", seen().stored().class(other()), store(&seen().class(other()))),
-        (
-            "stored, not sent, class gone",
-            no_class(seen().stored()),
-            Step::Wait(Why::ClassMissing("fast".into())),
-        ),
+        ("stored, not sent, class replaced", seen().stored().class(other()), forget()),
+        ("stored, not sent, class gone", no_class(seen().stored()), forget()),
         ("stored, not sent, claim gone", seen().stored().gone(), forget()),
         ("stored, not sent, bound elsewhere", seen().stored().claim(bound), forget()),
+        ("refused", refused(seen().stored()), forget()),
+        ("refused, claim gone", refused(seen().stored().gone()), forget()),
+        ("refused, not stored any more", refused(seen()), Step::Fail(Why::Refused("no".into()))),
+        ("refused, not stored any more, claim gone", refused(seen().gone()), Step::Done),
+        ("no room, stored", full(seen().delayed().on_node("n").stored()), forget()),
         ("open", seen().open(), sent()),
         ("open, class replaced", seen().open().class(other()), sent()),
         ("open, class gone", no_class(seen().open()), sent()),

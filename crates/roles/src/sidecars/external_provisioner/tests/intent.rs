@@ -43,6 +43,23 @@ fn an_intent_is_read_as_it_was_stored() {
     assert_eq!(*intent::stored(&settings(), lease).unwrap().intent, intent);
 }
 
+/// One place for each node, all of them asked for and in another order preferred.
+#[test]
+fn a_topology_of_thousands_of_nodes_is_stored() {
+    let node = |number: u64| {
+        let name = format!("ip-10-{}-{}.eu-central-1.compute.internal", number % 250, number * 7919 % 9973);
+        Topology { segments: [("topology.d.example/node".to_owned(), name)].into() }
+    };
+    let mut places: Vec<Topology> = (0..5_000).map(node).collect();
+    let requisite = places.clone();
+    places.rotate_left(2_500);
+    let mut intent = stored_intent();
+    intent.creation.request.accessibility_requirements =
+        Some(TopologyRequirement { requisite, preferred: places });
+    let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+    assert_eq!(*intent::stored(&settings(), lease).unwrap().intent, intent);
+}
+
 #[test]
 fn no_secret_is_stored() {
     let mut intent = stored_intent();
@@ -55,7 +72,8 @@ fn no_secret_is_stored() {
 #[test]
 fn what_cannot_be_stored_or_read_is_an_error() {
     let mut intent = stored_intent();
-    intent.creation.request.parameters = [("x".to_owned(), "y".repeat(300 << 10))].into();
+    let random = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.pow(3)).to_string();
+    intent.creation.request.parameters = [("x".to_owned(), (0..60_000).map(random).collect())].into();
     assert!(intent::lease(&settings(), "ns", &intent).unwrap_err().contains("can be stored"));
     let mut lease = intent::lease(&settings(), "ns", &stored_intent()).unwrap();
     for text in ["", "{}", r#"{"claim":{},"class":{},"request":"?","secrets":{},"fsType":""}"#] {
