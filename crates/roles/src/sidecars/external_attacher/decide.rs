@@ -2,6 +2,7 @@
 
 use bowline_api::Meta;
 use bowline_machinery::Step;
+use k8s_openapi::api::core::v1::SecretReference;
 
 use super::model::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
 
@@ -39,6 +40,10 @@ fn attach(seen: &Attachment) -> Decision {
     if let Err(text) = &target.capability {
         return refuse(Why::NoCapability(text.clone()));
     }
+    // The noted volume may be published: its handle must not be written over before it is detached.
+    if let Some(noted) = seen.noted_handle.as_ref().filter(|noted| seen.guarded && **noted != target.handle) {
+        return refuse(Why::VolumeReplaced { noted: noted.clone(), now: target.handle.clone() });
+    }
     // Only the CSINode counts here: an old annotation may name a machine that is gone.
     let Some(node_id) = seen.node_id.clone() else {
         return refuse(Why::NodeUnknown(seen.object.spec.node_name.clone()));
@@ -61,17 +66,29 @@ fn detach(seen: &Attachment) -> Decision {
         (false, Answer::Unpublished) if seen.attached => Step::Do(Action::MarkDetached),
         (false, _) => Step::Done,
         (true, Answer::None | Answer::Published(_)) => {
-            let (handle, secret) = match (target_of(&seen.source), &seen.noted_handle) {
-                (Ok(target), _) => (target.handle.clone(), target.secret.clone()),
-                // The object was removed by force; which secret it named is not known any more.
-                (Err(Why::VolumeMissing(_)), Some(handle)) => (handle.clone(), None),
-                (Err(why), _) => return refuse(why),
+            let (handle, secret) = match detach_target(seen) {
+                Ok(target) => target,
+                Err(why) => return refuse(why),
             };
             match detach_node_id(seen) {
                 None => refuse(Why::NodeUnknown(seen.object.spec.node_name.clone())),
                 Some(node_id) => Step::Do(Action::Unpublish { node_id, handle, secret }),
             }
         }
+    }
+}
+
+/// What was published: the noted handle. The object may have been removed by force, or another one has its name now; which
+/// secret the first one named is then not known any more.
+fn detach_target(seen: &Attachment) -> Result<(String, Option<SecretReference>), Why> {
+    match (target_of(&seen.source), &seen.noted_handle) {
+        (Ok(target), None) => Ok((target.handle.clone(), target.secret.clone())),
+        (Ok(target), Some(noted)) => {
+            let secret = target.secret.clone().filter(|_| *noted == target.handle);
+            Ok((noted.clone(), secret))
+        }
+        (Err(Why::VolumeMissing(_) | Why::VolumeForeign(_)), Some(noted)) => Ok((noted.clone(), None)),
+        (Err(why), _) => Err(why),
     }
 }
 

@@ -125,6 +125,11 @@ pub enum Why {
     VolumeMissing(String),
     VolumeForeign(String),
     VolumeDeleting(String),
+    /// The volume object has another handle than the one that may be published.
+    VolumeReplaced {
+        noted: String,
+        now: String,
+    },
     NoCapability(String),
     /// Neither CSINode nor annotation says what the driver calls the node.
     NodeUnknown(String),
@@ -141,6 +146,10 @@ impl fmt::Display for Why {
                 write!(f, "persistentvolume \"{name}\" is not a volume of this driver")
             }
             Self::VolumeDeleting(name) => write!(f, "PersistentVolume \"{name}\" is marked for deletion"),
+            Self::VolumeReplaced { noted, now } => write!(
+                f,
+                "volume handle `{noted}` may be attached and the persistentvolume names `{now}` now: delete this attachment to detach `{noted}` first"
+            ),
             Self::NoCapability(text) => f.write_str(text),
             Self::NodeUnknown(node) => {
                 write!(f, "CSINode {node} does not contain this driver: is it registered on that node?")

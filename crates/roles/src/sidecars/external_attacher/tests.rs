@@ -61,6 +61,9 @@ impl Attachment {
     fn noted(self, id: Option<&str>) -> Self {
         Self { noted_node_id: id.map(String::from), ..self }
     }
+    fn handle(self, handle: &str) -> Self {
+        Self { noted_handle: Some(handle.into()), ..self }
+    }
     fn deleting(self) -> Self {
         Self { deleting: true, ..self }
     }
@@ -122,6 +125,11 @@ fn attach_decisions() {
         ("volume deleting", seen().source(volume(true, true)), refuse(Why::VolumeDeleting("pv-1".into()))),
         ("no source", seen().source(Source::Unclear), refuse(Why::SourceUnclear)),
         ("no mode", seen().source(Source::Inline(bad)), refuse(Why::NoCapability("no mode".into()))),
+        (
+            "volume replaced after a publish without an answer",
+            seen().guarded().handle("vol-0"),
+            refuse(Why::VolumeReplaced { noted: "vol-0".into(), now: "vol-1".into() }),
+        ),
         ("trivial", seen().trivial(), Step::Do(Action::MarkAttached)),
         ("trivial, settled", seen().trivial().attached(), Step::Done),
         ("trivial, deleting", seen().trivial().attached().deleting(), Step::Done),
@@ -131,6 +139,10 @@ fn attach_decisions() {
 
 #[test]
 fn detach_decisions() {
+    let detach_old = || {
+        let (node_id, handle) = ("id-1".into(), "vol-0".into());
+        Step::Do(Action::Unpublish { node_id, handle, secret: None })
+    };
     let gone = || seen().guarded().deleting().attached().no_csi_node();
     let table = [
         ("attached", seen().guarded().attached().deleting(), unpublish()),
@@ -146,11 +158,18 @@ fn detach_decisions() {
         ),
         (
             "volume gone: the annotation remembers",
-            Attachment {
-                noted_handle: Some("vol-1".into()),
-                ..seen().guarded().source(Source::Missing("pv-1".into())).deleting()
-            },
+            seen().guarded().source(Source::Missing("pv-1".into())).handle("vol-1").deleting(),
             unpublish(),
+        ),
+        (
+            "volume replaced: the annotation remembers",
+            seen().guarded().handle("vol-0").deleting(),
+            detach_old(),
+        ),
+        (
+            "replaced by a volume of another driver",
+            seen().guarded().source(Source::Foreign("pv-1".into())).handle("vol-0").deleting(),
+            detach_old(),
         ),
         (
             "driver answered",
