@@ -184,7 +184,8 @@ impl<K: Object> Fetched<K> {
                     } else {
                         tracing::debug!(%kind, %key, error, "read failed, trying again");
                     }
-                    soon
+                    // Nodes do not come back all at once.
+                    soon + jitter(&*self.inner.random, soon)
                 }
             };
             soon = (soon * 2).min(SOON_MAX);

@@ -19,6 +19,11 @@ fn settled(map: &ConfigMap) -> bool {
 
 /// The server has version `version` of every object; 0 for none.
 fn world(version: &Arc<AtomicU64>) -> (Fetched<ConfigMap>, Seen, CancellationToken) {
+    node(version, 1)
+}
+
+/// The same, as another node sees it.
+fn node(version: &Arc<AtomicU64>, seed: u64) -> (Fetched<ConfigMap>, Seen, CancellationToken) {
     let now = version.clone();
     let (client, seen) = fake_api::client(move |parts, _| {
         let version = now.load(Ordering::SeqCst);
@@ -32,7 +37,7 @@ fn world(version: &Arc<AtomicU64>) -> (Fetched<ConfigMap>, Seen, CancellationTok
         })
     });
     let stop = CancellationToken::new();
-    let ports = Ports::new(client, fake::host(1).0, Journal::default(), stop.clone());
+    let ports = Ports::new(client, fake::host(seed).0, Journal::default(), stop.clone());
     (Fetched::new(&ports, settled), seen, stop)
 }
 
@@ -107,6 +112,20 @@ async fn what_may_not_be_seen_is_absent_and_what_cannot_be_read_is_unknown() {
     now.store(BOUND, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(version(&fetched.get("pod", &key)), Some(BOUND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_do_not_come_back_all_at_once_after_errors() {
+    let tenth_question = async |seed| {
+        let (fetched, seen, _stop) = node(&Arc::new(AtomicU64::new(2)), seed);
+        let begun = tokio::time::Instant::now();
+        fetched.follow("pod", &keys(&["a"]));
+        while seen.lock().unwrap().len() < 10 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        begun.elapsed()
+    };
+    assert_ne!(tenth_question(1).await, tenth_question(2).await);
 }
 
 /// Read-your-writes: an answer that was on its way when the object was written says nothing about it.
