@@ -285,6 +285,13 @@ mod tests {
             );
             assert!(text.contains(&line), "{line} in {text}");
         }
+        effects(&metrics).measured_on_node(&metrics, "n.example").measure_call(
+            &method("NodeStageVolume"),
+            Code::Ok,
+            Duration::ZERO,
+        );
+        let line = "csi_operations_seconds_count{driver_name=\"n.example\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Node/NodeStageVolume\",migrated=\"false\"} 1\n";
+        assert!(metrics.text().contains(line), "{line} in {}", metrics.text());
         let methods = ["Probe", "NodeStageVolume", "DeleteVolume"].map(method);
         assert_eq!(
             methods,

@@ -15,7 +15,7 @@ use crate::client::{Client, Object, one_line};
 use crate::informers::Informers;
 use crate::journal::{Entry, Journal};
 use crate::lease::Leadership;
-use crate::metrics::{Metrics, families};
+use crate::metrics::{HistogramFamily, Metrics, families};
 
 /// How an effect that did not succeed ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,9 @@ pub struct Effects {
 #[derive(Clone)]
 struct CallMetrics {
     metrics: Metrics,
+    family: &'static HistogramFamily<4>,
     driver: String,
+    migrated: Option<bool>,
 }
 
 impl Effects {
@@ -132,13 +134,22 @@ impl Effects {
 
     /// The same effects, with the CSI calls of a sidecar measured; `driver` is empty while its name is not known.
     pub fn measured(self, metrics: &Metrics, driver: &str) -> Self {
-        Self { calls: Some(CallMetrics { metrics: metrics.clone(), driver: driver.to_owned() }), ..self }
+        let (metrics, driver) = (metrics.clone(), driver.to_owned());
+        let family = &families::CSI_SIDECAR_OPERATIONS;
+        Self { calls: Some(CallMetrics { metrics, family, driver, migrated: None }), ..self }
+    }
+
+    /// The same effects, with the CSI calls of the kubelet to this driver measured under its own name.
+    pub fn measured_on_node(self, metrics: &Metrics, driver: &str) -> Self {
+        let (metrics, driver) = (metrics.clone(), driver.to_owned());
+        let family = &families::CSI_OPERATIONS;
+        Self { calls: Some(CallMetrics { metrics, family, driver, migrated: Some(false) }), ..self }
     }
 
     /// Measures one CSI call.
     pub(crate) fn measure_call(&self, method: &str, code: tonic::Code, took: Duration) {
-        if let Some(CallMetrics { metrics, driver }) = &self.calls {
-            metrics.csi_call(&families::CSI_SIDECAR_OPERATIONS, (driver, method), code, None, took);
+        if let Some(CallMetrics { metrics, family, driver, migrated }) = &self.calls {
+            metrics.csi_call(family, (driver, method), code, *migrated, took);
         }
     }
 

@@ -257,8 +257,8 @@ impl Manager {
     {
         let classes = bowline_machinery::csi::Classes::Default;
         let object = format!("volume {}", seen.handle);
-        let call =
-            bowline_machinery::csi::call(&self.effects, rpc, &object, CALL_TIMEOUT, classes, request, send);
+        let effects = self.effects.clone().measured_on_node(&self.ports.metrics, &seen.driver_name);
+        let call = bowline_machinery::csi::call(&effects, rpc, &object, CALL_TIMEOUT, classes, request, send);
         let mut call = pin!(call);
         if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut call).await {
             return answer;
