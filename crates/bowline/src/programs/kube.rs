@@ -1,5 +1,6 @@
 //! What kube-controller-manager and kube-scheduler share: HTTPS with health and metrics, and the lease.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use bowline_host::real;
 use bowline_machinery::client::{self, Environment};
 use bowline_machinery::flags::KubeArgs;
-use bowline_machinery::serve::{AllowedPaths, Bound, Check, Pages, Tls};
+use bowline_machinery::serve::{Access, AllowedPaths, Bound, Check, Pages, Reviewer, Tls, path_attributes};
 use bowline_machinery::{Leadership, Ports, RunError};
 use tokio::time::{Instant, sleep};
 
@@ -61,6 +62,26 @@ async fn reach(ports: &Ports) -> Result<()> {
     }
 }
 
+/// Asks the API server about clients, as upstream delegates it: without a kubeconfig for tokens all clients are anonymous, and
+/// without one for access only the open paths are served.
+async fn reviewer(process: &Process, program: &str, shared: &KubeArgs) -> Result<Option<Box<dyn Access>>> {
+    let client = async |flag, path: &Option<PathBuf>| match path {
+        Some(path) if !path.as_os_str().is_empty() => {
+            let ports = process.connect(program, Some(path), &Environment::Ignored).await;
+            ports.context(flag).map(|ports| Some(ports.client))
+        }
+        _ => Ok(None),
+    };
+    let serving = &shared.serving;
+    let rights = client("use --authorization-kubeconfig", &serving.authorization_kubeconfig).await?;
+    let tokens = client("use --authentication-kubeconfig", &serving.authentication_kubeconfig).await?;
+    if rights.is_none() {
+        return Ok(None);
+    }
+    let reviewer = Reviewer::new(&process.host, serving.kept(), path_attributes);
+    Ok(Some(Box::new(reviewer.anonymous(true).tokens(tokens).rights(rights))))
+}
+
 async fn serve(process: &Process, program: &str, ports: &Ports, shared: &KubeArgs) -> Result<()> {
     let Some(address) = shared.serving.address() else { return Ok(()) };
     let tls = match (&shared.serving.tls_cert_file, &shared.serving.tls_private_key_file) {
@@ -75,8 +96,8 @@ async fn serve(process: &Process, program: &str, ports: &Ports, shared: &KubeArg
         let healthy = leadership.get().is_none_or(Leadership::healthy);
         std::future::ready(if healthy { Ok(()) } else { Err("the lease was not renewed in time".to_owned()) })
     });
-    let access =
-        AllowedPaths { paths: shared.serving.authorization_always_allow_paths.clone(), reviewer: None };
+    let paths = shared.serving.authorization_always_allow_paths.clone();
+    let access = AllowedPaths { paths, reviewer: reviewer(process, program, shared).await? };
     let pages = Pages::new(access)
         .metrics("/metrics", &ports.metrics)
         .health("/healthz", vec![Check::ping(), renewal.clone()])

@@ -34,7 +34,7 @@ impl Link {
         let client = authority.issue_client(CLIENT, "system:masters", now)?;
         let client = kubelet_client(Some(authority.certificate()), Some(&client))?;
         Ok(Self {
-            kubelet: Serving { address: ADDRESS.into(), tls: serving },
+            kubelet: Serving::to_certificates(ADDRESS.into(), serving),
             proxy: NodeProxy::new(host.net.clone(), client, &["InternalIP"]),
             issuer: Issuer(authority),
         })

@@ -11,6 +11,7 @@ use super::gates::{Gate, Gates};
 use super::logging::LoggingArgs;
 use super::sidecar::LeaderElection;
 use super::values::duration;
+use crate::serve::Kept;
 
 /// Flags of kube-controller-manager and kube-scheduler. A program sets its own `--secure-port` and
 /// `--leader-elect-resource-name`.
@@ -119,21 +120,32 @@ pub struct ServingArgs {
     /// Paths that need no authorization
     #[arg(long, value_name = "PATHS", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     pub authorization_always_allow_paths: Vec<String>,
+    /// How long the review of a token is kept
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub authentication_token_webhook_cache_ttl: Duration,
+    /// How long a right is kept
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub authorization_webhook_cache_authorized_ttl: Duration,
+    /// How long a missing right is kept
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 
 impl ServingArgs {
     fn validate(&self) -> Result<(), String> {
-        let reviews = [&self.authentication_kubeconfig, &self.authorization_kubeconfig];
-        if reviews.into_iter().flatten().any(|path| !path.as_os_str().is_empty()) {
-            return Err(
-                "--authentication-kubeconfig and --authorization-kubeconfig are not supported: clients are not reviewed; add /metrics to --authorization-always-allow-paths to open it"
-                    .to_owned(),
-            );
-        }
         match (&self.tls_cert_file, &self.tls_private_key_file) {
             (Some(_), None) => Err("--tls-cert-file needs --tls-private-key-file".to_owned()),
             (None, Some(_)) => Err("--tls-private-key-file needs --tls-cert-file".to_owned()),
             _ => Ok(()),
+        }
+    }
+
+    /// How long reviews are kept.
+    pub fn kept(&self) -> Kept {
+        Kept {
+            tokens: self.authentication_token_webhook_cache_ttl,
+            allowed: self.authorization_webhook_cache_authorized_ttl,
+            denied: self.authorization_webhook_cache_unauthorized_ttl,
         }
     }
 

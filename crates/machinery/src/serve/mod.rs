@@ -7,6 +7,7 @@ mod access;
 mod health;
 mod listen;
 mod pages;
+mod review;
 mod tls;
 
 #[cfg(test)]
@@ -16,4 +17,5 @@ pub use access::{Access, AllowedPaths, Denied, Everyone};
 pub use health::{Check, Renewal, leader_election};
 pub use listen::{Bound, ServeError};
 pub use pages::{Answer, Pages};
+pub use review::{Attributes, CertificateUser, Kept, Reviewer, User, path_attributes};
 pub use tls::{Tls, TlsError};

@@ -21,7 +21,7 @@ pub use owned::{KnownPods, Owned, Owner, OwnerFlags};
 pub use records::PodRecords;
 pub use reported::{PATIENCE, Reported};
 pub use run::{Kubelet, KubeletConfig, run_kubelet};
-pub use server::Serving;
+pub use server::{Serving, attributes};
 pub use tenants::Tenants;
 
 use std::sync::{Mutex, PoisonError};

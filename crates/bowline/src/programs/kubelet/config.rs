@@ -55,12 +55,16 @@ const TUNING: [&str; 5] = [
 /// Flags of this program that upstream has only as fields.
 const FIELDS: [&str; 1] = ["pod-logs-dir"];
 
+/// Where a configuration has other defaults than the flags.
+const DEFAULTS: [&str; 2] = ["--authentication-token-webhook=true", "--authorization-mode=Webhook"];
+
 /// The words of a command line behind those of the configuration that it names.
 pub(super) fn expand(words: &[String]) -> Result<Vec<String>, String> {
     let Some(path) = named(words) else { return Ok(words.to_vec()) };
     let text = std::fs::read_to_string(&path).map_err(|error| format!("read --config `{path}`: {error}"))?;
     let found = parse(&text).map_err(|why| format!("use --config `{path}`: {why}"))?;
-    Ok(found.into_iter().chain(words.iter().cloned()).collect())
+    let defaults = DEFAULTS.map(str::to_owned).into_iter();
+    Ok(defaults.chain(found).chain(words.iter().cloned()).collect())
 }
 
 fn named(words: &[String]) -> Option<String> {

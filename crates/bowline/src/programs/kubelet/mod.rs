@@ -1,8 +1,8 @@
 //! `kubelet`: runs the pods of one node and mounts their volumes.
 //!
-//! Differs from upstream: containers are run by this process and its shims, not by a runtime behind CRI; a client CA is needed
-//! for logs and exec (`--client-ca-file`), since tokens are not reviewed; logs of containers stand below `--root-dir` unless
-//! the configuration says `podLogsDir`.
+//! Differs from upstream: containers are run by this process and its shims, not by a runtime behind CRI; requests without
+//! credentials are refused unless `--anonymous-auth=true` is given; logs of containers stand below `--root-dir` unless the
+//! configuration says `podLogsDir`.
 
 mod address;
 mod config;
@@ -20,7 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
 use bowline_machinery::client::Environment;
-use bowline_machinery::flags::{Gates, LoggingArgs, Program, Syntax, files};
+use bowline_machinery::flags::{Gates, LoggingArgs, Program, Syntax, duration, files};
 use bowline_roles::crew::Crew;
 use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, OwnerFlags, run_kubelet};
 use clap::{ArgAction, Args};
@@ -71,9 +71,27 @@ pub struct Kubelet {
     /// Port of the server for logs and exec
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     port: u16,
-    /// Authority of the clients of that server; without it nothing is served there
+    /// Authority of certificates of the clients of that server
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
+    /// Take requests without credentials for those of system:anonymous; refused by default, unlike upstream's flag
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    anonymous_auth: bool,
+    /// Ask the API server whose a client's token is
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    authentication_token_webhook: bool,
+    /// How long the review of a token is kept
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    authentication_token_webhook_cache_ttl: Duration,
+    /// Whether the API server is asked what a client may do
+    #[arg(long, value_name = "MODE", default_value = "AlwaysAllow", value_parser = ["AlwaysAllow", "Webhook"])]
+    authorization_mode: String,
+    /// How long a right is kept
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    authorization_webhook_cache_authorized_ttl: Duration,
+    /// How long a missing right is kept
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    authorization_webhook_cache_unauthorized_ttl: Duration,
     /// Certificate of that server; without it a self-signed one is made at each start
     #[arg(long, value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
@@ -161,7 +179,7 @@ impl Run for Kubelet {
         config.allow_privileged = true;
         config.reports_stop = self.drain || self.ends_with_stdin;
         config.data_dir_hidden = self.hidden(&process.host).await;
-        config.serving = self.serving(&process.host, node_ip).await?;
+        config.serving = self.serving(&process.host, node_ip, &node_name, &ports.client).await?;
         if let Some(dir) = &self.pod_logs_dir {
             config.pod_logs_dir.clone_from(dir);
         }

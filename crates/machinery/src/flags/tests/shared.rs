@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::serve::Kept;
 
 const ATTACHER: Program = Program {
     name: "csi-attacher",
@@ -102,11 +103,19 @@ fn one_endpoint_at_most() {
 #[test]
 fn a_certificate_needs_its_key() {
     assert!(kube("--tls-cert-file=/a").validate().is_err());
-    for ignored in ["--master=https://x", "--authentication-kubeconfig=/a", "--authorization-kubeconfig=/a"] {
-        assert!(kube(ignored).validate().is_err(), "{ignored} has no effect here, so it is refused");
-    }
+    assert!(kube("--master=https://x").validate().is_err(), "it has no effect here, so it is refused");
     assert!(kube("--tls-private-key-file=/a").validate().is_err());
     assert_eq!(kube("--tls-private-key-file=/a --tls-cert-file=/b").validate(), Ok(()));
+}
+
+#[test]
+fn reviews_have_upstreams_flags_and_times() {
+    let args = kube("--authentication-kubeconfig=/a --authorization-kubeconfig=/b");
+    assert_eq!(args.validate(), Ok(()));
+    let ten = Duration::from_secs(10);
+    assert_eq!(args.serving.kept(), Kept { tokens: ten, allowed: ten, denied: ten });
+    let args = kube("--authorization-webhook-cache-unauthorized-ttl=1m");
+    assert_eq!(args.serving.kept().denied, Duration::from_secs(60));
 }
 
 #[test]

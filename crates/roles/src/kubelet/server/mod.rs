@@ -7,9 +7,10 @@
 //! | `GET /healthz` | `ok` |
 //! | `GET /metrics` | what this process counts |
 //!
-//! Whoever has a client certificate of the authority in the TLS settings may ask anything; others do not get past
-//! the handshake. Upstream asks the API server about each request instead (webhook authorization).
+//! With `--authorization-mode=Webhook` the API server is asked about each request ([`attributes`]); otherwise a client with a
+//! certificate of the authority in the TLS settings may ask anything, and others do not get past the handshake.
 
+mod attributes;
 mod exec;
 mod follow;
 mod frames;
@@ -31,9 +32,11 @@ use std::time::Duration;
 
 use bowline_host::Host;
 use bowline_host::net::{BoxStream, Listener};
+use bowline_machinery::serve::{Access, CertificateUser, Denied, Everyone, User};
 use bowline_machinery::{Ports, RunError};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -47,6 +50,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::kubelet::pods::Inspector;
 
+pub use attributes::attributes;
+
 /// A client that does not finish its handshake, or its request's head, in this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After a failed accept, usually for want of file descriptors.
@@ -54,13 +59,40 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
+/// The user of a client certificate, DER, that TLS has verified.
+pub type CertificateReader = fn(&[u8]) -> Option<User>;
+
 /// Where to answer, and whom.
 #[derive(Clone)]
 pub struct Serving {
     /// `HOST:PORT`; port 0 takes any free one.
-    pub address: String,
-    /// Must ask for client certificates.
-    pub tls: Arc<ServerConfig>,
+    address: String,
+    tls: Arc<ServerConfig>,
+    clients: Clients,
+}
+
+/// Who may ask what.
+#[derive(Clone)]
+struct Clients {
+    access: Arc<dyn Access>,
+    user_of: CertificateReader,
+}
+
+impl Serving {
+    /// Each client with a certificate that `tls` demands may ask anything.
+    pub fn to_certificates(address: String, tls: Arc<ServerConfig>) -> Self {
+        Self { address, tls, clients: Clients { access: Arc::new(Everyone), user_of: |_| None } }
+    }
+
+    /// `access` is asked about each request, `tls` lets in clients without a certificate.
+    pub fn reviewed(
+        address: String,
+        tls: Arc<ServerConfig>,
+        access: Arc<dyn Access>,
+        user_of: CertificateReader,
+    ) -> Self {
+        Self { address, tls, clients: Clients { access, user_of } }
+    }
 }
 
 impl fmt::Debug for Serving {
@@ -74,6 +106,7 @@ pub(super) struct Server {
     pub port: u16,
     listener: Box<dyn Listener>,
     tls: TlsAcceptor,
+    clients: Clients,
 }
 
 pub(super) async fn bind(host: &Host, serving: &Serving) -> Result<Server, RunError> {
@@ -81,7 +114,8 @@ pub(super) async fn bind(host: &Host, serving: &Serving) -> Result<Server, RunEr
     let failed =
         |source| RunError::Io { what: "listen for the API server on", path: serving.address.clone(), source };
     let (address, listener) = bound.map_err(failed)?;
-    Ok(Server { port: address.port(), listener, tls: TlsAcceptor::from(serving.tls.clone()) })
+    let (tls, clients) = (TlsAcceptor::from(serving.tls.clone()), serving.clients.clone());
+    Ok(Server { port: address.port(), listener, tls, clients })
 }
 
 /// The pods of this node, and the machine they run on.
@@ -114,11 +148,12 @@ impl Server {
             match accepted {
                 Ok(stream) => {
                     let (tls, node, stop) = (self.tls.clone(), node.clone(), stop.clone());
+                    let clients = self.clients.clone();
                     connections.spawn(async move {
                         tokio::select! {
                             biased;
                             () = stop.cancelled() => {}
-                            () = connection(stream, tls, node) => {}
+                            () = connection(stream, tls, clients, node) => {}
                         }
                     });
                 }
@@ -134,21 +169,57 @@ impl Server {
     }
 }
 
-async fn connection(stream: BoxStream, tls: TlsAcceptor, node: Node) {
+async fn connection(stream: BoxStream, tls: TlsAcceptor, clients: Clients, node: Node) {
     let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake with the kubelet"),
         Err(_) => return tracing::debug!("TLS handshake with the kubelet timed out"),
     };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let user = shown.and_then(|certificate| (clients.user_of)(certificate)).map(Arc::new);
     let service = service_fn(move |request| {
-        let node = node.clone();
-        async move { Ok::<_, Infallible>(answer(node, request).await) }
+        let (node, access, user) = (node.clone(), clients.access.clone(), user.clone());
+        async move { Ok::<_, Infallible>(reviewed(node, access, user, request).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
     if let Err(error) = served {
         tracing::debug!(%error, "connection to the kubelet ended");
+    }
+}
+
+async fn reviewed(
+    node: Node,
+    access: Arc<dyn Access>,
+    user: Option<Arc<User>>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let (mut head, body) = request.into_parts();
+    if let Some(user) = user {
+        head.extensions.insert(CertificateUser(user));
+    }
+    match access.allow(&head).await {
+        Ok(()) => answer(node, Request::from_parts(head, body)).await,
+        Err(denied) => refusal(&denied, &head),
+    }
+}
+
+/// In upstream's words.
+fn refusal(denied: &Denied, request: &Parts) -> Response<Body> {
+    let verb = attributes::verb(&request.method);
+    match denied {
+        Denied::Unauthorized => text(StatusCode::UNAUTHORIZED, "Unauthorized"),
+        Denied::Forbidden { user } => {
+            let part = attributes::parts(request.uri.path()).join(" ");
+            let why =
+                format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[{part}])\n");
+            text(StatusCode::FORBIDDEN, why)
+        }
+        Denied::Unknown(error) => {
+            tracing::warn!(path = request.uri.path(), error, "review a request to the kubelet");
+            text(StatusCode::INTERNAL_SERVER_ERROR, "the request could not be reviewed\n")
+        }
     }
 }
 
