@@ -16,6 +16,8 @@ KUBERNETES_VERSION := v1.36.3
 KUBE_APISERVER := $(PEERS)/kube-apiserver-$(KUBERNETES_VERSION)
 KUBE_CONTROLLER_MANAGER := $(PEERS)/kube-controller-manager-$(KUBERNETES_VERSION)
 KUBE_SCHEDULER := $(PEERS)/kube-scheduler-$(KUBERNETES_VERSION)
+KUBELET := $(PEERS)/kubelet-$(KUBERNETES_VERSION)
+CONTAINERD := $(PEERS)/containerd-v1-debian
 ETCD_VERSION := v3.6.16
 ETCD := $(PEERS)/etcd-$(ETCD_VERSION)
 SNAPSHOT_CRDS := $(PEERS)/snapshot-crds-v8.6.0
@@ -36,6 +38,7 @@ test: tools peers ## Set up, check and test everything
 	$(MAKE) check
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
 		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
+		KUBELET=$(abspath $(KUBELET)) CONTAINERD=$(abspath $(CONTAINERD)) \
 		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
 
 sim: ## Whole clusters in memory under seeded faults (HISTORIES=1000; SEED=17 replays one; PROFILE=release for many)
@@ -48,7 +51,7 @@ sim-mutants: ## Whether the simulation finds each of the mutations in crates/sim
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(CSI_PROVISIONER) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(KUBELET) $(CONTAINERD) $(CSI_PROVISIONER) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
@@ -109,9 +112,13 @@ $(SNAPSHOT_CRDS): tests/peers/snapshot-crds/go.mod
 $(CLIENT_TESTS): tests/peers/go.mod $(wildcard tests/peers/client/*.go)
 	scripts/build-client-tests $(abspath $@)
 
-# Upstream's control plane and the etcd under it: what ours is compared with.
-$(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER): $(PEERS)/%-$(KUBERNETES_VERSION): tests/peers/kubernetes/go.mod
+# Upstream's programs and the etcd under them: what ours are compared with.
+$(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(KUBELET): $(PEERS)/%-$(KUBERNETES_VERSION): tests/peers/kubernetes/go.mod
 	scripts/build-kubernetes $* $(KUBERNETES_VERSION) $(abspath $@)
 
 $(ETCD): tests/peers/etcd/go.mod
 	scripts/build-etcd $(ETCD_VERSION) $(abspath $@)
+
+# What upstream's kubelet runs pods with.
+$(CONTAINERD): scripts/fetch-containerd
+	scripts/fetch-containerd $(abspath $@)

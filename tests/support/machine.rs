@@ -8,7 +8,12 @@ const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
 /// Mount points below a directory, deepest last.
 pub fn mounts_below(root: &Path) -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mount table");
+    mounts_seen_by(std::process::id(), root)
+}
+
+/// The same as a process sees it that has a mount namespace of its own.
+pub fn mounts_seen_by(pid: u32, root: &Path) -> Vec<String> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).expect("mount table");
     let targets = table.lines().filter_map(|line| line.split(' ').nth(4)).map(String::from);
     targets.filter(|target| Path::new(target).starts_with(root)).collect()
 }

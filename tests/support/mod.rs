@@ -5,12 +5,15 @@
 pub mod apiserver;
 pub mod cluster;
 pub mod collector;
+pub mod containerd;
+pub mod control_group;
 pub mod control_plane;
 pub mod deaf;
 pub mod etcd;
 pub mod gate;
 pub mod ginkgo;
 pub mod machine;
+pub mod namespaces;
 pub mod node;
 pub mod objects;
 pub mod peers;

@@ -36,6 +36,7 @@ impl Program {
         let child = Command::new(program.as_ref())
             .args(words)
             .env_remove("KUBECONFIG")
+            .env_remove("KUBERNETES_SERVICE_HOST")
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

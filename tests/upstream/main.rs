@@ -9,6 +9,7 @@ mod setup;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod containerd;
 mod failures;
 mod kubelet;
 mod least;

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::support::gate::Gate;
+use crate::support::namespaces::Namespaces;
 use crate::support::node::TestNode;
 use crate::support::objects::{create, delete, until, until_gone, until_phase};
 use crate::support::peers::peer;
@@ -71,10 +72,19 @@ impl Setup {
 
     /// Returns when it listens: behind the gate its absence would look like its end.
     pub async fn driver(&self) -> Program {
+        self.driver_by(|words| Program::start(self.dir(), "driver", BOWLINE, words)).await
+    }
+
+    /// The same where a node of its own sees what it mounts.
+    pub async fn driver_in(&self, namespaces: &Namespaces) -> Program {
+        self.driver_by(|words| namespaces.program(self.dir(), "driver", BOWLINE, words, &[])).await
+    }
+
+    async fn driver_by(&self, start: impl FnOnce(&[&str]) -> Program) -> Program {
         let (pool, socket) = (self.dir().join("pool"), self.dir().join("driver.sock"));
         let words =
             ["driver", "local", "--endpoint", text(&socket), "--pool", text(&pool), "--node-id", NODE];
-        let driver = Program::start(self.dir(), "driver", BOWLINE, &words);
+        let driver = start(&words);
         until_exists(&socket).await;
         driver
     }

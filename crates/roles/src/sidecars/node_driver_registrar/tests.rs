@@ -19,6 +19,7 @@ use bowline_proto::pluginregistration::{InfoRequest, RegistrationStatus};
 use futures::future::Ready;
 use http::{Request, Response};
 use kube::client::Body;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -127,4 +128,43 @@ async fn a_removed_socket_is_made_again() {
         let info = world.kubelet().await.get_info(InfoRequest {}).await.unwrap().into_inner();
         assert_eq!(info.name, "d.example");
     }
+}
+
+/// Upstream's kubelet names the socket's path as the host, percent-encoded, which our HTTP/2 library refuses.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_sends_the_sockets_path_as_host_is_answered() {
+    let world = world().await;
+    drop(world.kubelet().await);
+    let mut stream = world.ports.host.net.connect(Path::new(REGISTRATION)).await.unwrap();
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let fields = [
+        vec![0x83, 0x86, 0x44],
+        text("/pluginregistration.Registration/GetInfo"),
+        vec![0x41],
+        text("%2Fregistry%2Fd.example-reg.sock"),
+        vec![0x5f],
+        text("application/grpc"),
+        vec![0x40],
+        text("te"),
+        text("trailers"),
+    ];
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    let request = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &[]),
+        frame(1, 4, 1, &fields.concat()),
+        frame(0, 1, 1, &[0; 5]),
+    ];
+    stream.write_all(&request.concat()).await.unwrap();
+    let mut answer = Vec::new();
+    let answered = async {
+        while !answer.windows(9).any(|bytes| bytes == b"d.example") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{answer:?}");
+        }
+    };
+    let answered = tokio::time::timeout(Duration::from_secs(10), answered).await;
+    assert!(answered.is_ok(), "{answer:?}");
 }
