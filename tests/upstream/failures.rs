@@ -1,10 +1,10 @@
 //! What goes wrong around a program: it says so in one line, and waits or exits as upstream's does.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_api::Lease;
+use bowline_apiserver::certs::Authority;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -17,14 +17,16 @@ use crate::support::program::Program;
 use crate::support::upstream::NAMESPACE;
 
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
+const OUTAGE: Duration = Duration::from_secs(40);
+/// The longest pause of a watch is 30 seconds; the rest is for a busy machine.
+const BACK: Duration = Duration::from_secs(90);
 const LEASE: &str = "external-attacher-leader-local-csi-bowline-dev";
 
 /// Code and standard error of a program that ends by itself.
 fn run(words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(BOWLINE);
-    command.args(words).env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBECONFIG");
-    let output = command.output().expect("it runs");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut program = Program::start(dir.path(), words[0], BOWLINE, words);
+    (program.ended().code(), program.log())
 }
 
 fn driver(dir: &Path) -> Program {
@@ -65,9 +67,28 @@ async fn what_cannot_be_used_at_start_is_one_line_and_exit_code_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("its address");
     let good = format!("--kubeconfig={}", plane.kubeconfig().display());
-    let [folder, garbled] = [dir.path(), &garbled].map(|path| format!("--kubeconfig={}", path.display()));
+    let [folder, garbled, absent] = [dir.path(), &garbled, &dir.path().join("absent")]
+        .map(|path| format!("--kubeconfig={}", path.display()));
     let [endpoint, port] = [format!("--http-endpoint={taken}"), format!("--secure-port={}", taken.port())];
-    let cases: [(&[&str], &str); 6] = [
+    let [root, socket] = ["--root-dir", "--kubelet-registration-path"]
+        .map(|flag| format!("{flag}={}/x", dir.path().display()));
+    let kubelet = ["kubelet", "--hostname-override=node-1", "--healthz-port=0", "--address=127.0.0.1", &root];
+    // Without an authority of clients the kubelet serves nothing.
+    let authority = Authority::ephemeral(jiff::Timestamp::now()).expect("an authority");
+    std::fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("a certificate");
+    let authority = format!("--client-ca-file={}", dir.path().join("ca.crt").display());
+    let kubelet_port = format!("--port={}", taken.port());
+    let kubelet_absent = [kubelet.as_slice(), &[&absent]].concat();
+    let kubelet_port = [kubelet.as_slice(), &[&good, &authority, &kubelet_port]].concat();
+    let cases: [(&[&str], &str); 14] = [
+        (&["kube-controller-manager", "--secure-port=0", &absent], "read kubeconfig"),
+        (&["kube-scheduler", "--secure-port=0", &absent], "read kubeconfig"),
+        (&["csi-provisioner", &absent], "read kubeconfig"),
+        (&["csi-attacher", &absent], "read kubeconfig"),
+        (&kubelet_absent, "read kubeconfig"),
+        (&kubelet_port, "Address already in use"),
+        (&["csi-node-driver-registrar", &socket, &endpoint], "--http-endpoint"),
+        (&["csi-provisioner", &good, &endpoint], "--http-endpoint"),
         (&["csi-provisioner", &folder], "read kubeconfig"),
         (&["csi-attacher", &garbled], "use kubeconfig"),
         (&["kube-scheduler", "--secure-port=0", &garbled], "use kubeconfig"),
@@ -93,12 +114,20 @@ async fn a_driver_is_waited_for_and_its_absence_is_an_error() {
         let address = format!("--csi-address={}", never.display());
         move || run(&["csi-provisioner", &kubeconfig, &address])
     });
+    let nowhere = dir.path().join("nowhere");
+    let nowhere = tokio::task::spawn_blocking({
+        let [address, path] = ["--csi-address", "--kubelet-registration-path"]
+            .map(|flag| format!("{flag}={}", nowhere.display()));
+        move || run(&["csi-node-driver-registrar", &address, &path])
+    });
     let _driver = driver(dir.path());
     held(&Api::namespaced(plane.client().await, NAMESPACE)).await;
     assert!(late.end().success());
     // Upstream gives up after the same time.
     let (code, text) = never.await.expect("it ends");
     assert!(code == Some(1) && text.lines().count() == 1 && text.contains("/never"), "{code:?} {text}");
+    let (code, text) = nowhere.await.expect("it ends");
+    assert!(code == Some(1) && text.lines().count() == 1 && text.contains("/nowhere"), "{code:?} {text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,15 +170,18 @@ async fn an_api_server_that_was_away_finds_programs_at_work() {
     setup.bound("before").await;
 
     setup.server.stop();
+    let away = Instant::now();
     let ended = leading.ended();
     let log = leading.log();
     let last = log.lines().last().unwrap_or_default();
     assert!(ended.code() == Some(1) && last.contains("lost the lease"), "{ended:?} {log}");
-    // Longer than the first pauses of every retry.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    // So long that pauses between retries have grown to their longest.
+    tokio::time::sleep(OUTAGE.saturating_sub(away.elapsed())).await;
     setup.server.start_again().await;
+    let back = Instant::now();
     setup.claim("after", "now").await;
     setup.bound("after").await;
+    assert!(back.elapsed() < BACK, "{:?}", back.elapsed());
     assert!(waiting.is_running() && provisioner.is_running());
     assert_eq!(setup.images(), 2, "PROV-1");
 

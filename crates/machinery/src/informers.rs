@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
 use crate::client::{Client, Object};
+use crate::recovery::Recovery;
 use crate::reflector::{Reflector, Scope, Target};
 
 /// Hands out the caches of one process.
@@ -18,6 +19,7 @@ pub struct Informers {
     random: Arc<dyn Random>,
     stop: CancellationToken,
     kinds: Arc<Mutex<Kinds>>,
+    recovery: Recovery,
 }
 
 #[derive(Default)]
@@ -35,7 +37,7 @@ pub struct AlreadyWatched {
 
 impl Informers {
     pub fn new(client: Client, random: Arc<dyn Random>, stop: CancellationToken) -> Self {
-        Self { client, random, stop, kinds: Arc::default() }
+        Self { client, random, stop, kinds: Arc::default(), recovery: Recovery::default() }
     }
 
     /// Watches only a part of a kind, for every role of this process: what a node may see, or one namespace. To be said
@@ -52,6 +54,11 @@ impl Informers {
         Ok(())
     }
 
+    /// Calls `handler` whenever a watch gets through again after it failed.
+    pub(crate) fn on_recovery(&self, handler: impl Fn() + Send + Sync + 'static) {
+        self.recovery.on(handler);
+    }
+
     /// The cache of a kind; the first request starts its watch.
     pub fn of<K: Object>(&self) -> Cache<K> {
         let mut kinds = self.kinds();
@@ -62,7 +69,8 @@ impl Informers {
         kinds.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
         let scope = kinds.scopes.get(&TypeId::of::<K>()).cloned().unwrap_or_default();
         let reflector = Reflector::new(self.client.clone(), scope, self.random.clone(), cache.clone())
-            .on_request(cache.refresh());
+            .on_request(cache.refresh())
+            .telling(self.recovery.clone());
         let (stop, ended) = (self.stop.clone(), cache.clone());
         tokio::spawn(async move {
             reflector.run(stop).await;

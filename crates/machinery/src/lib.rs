@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod ports;
 pub mod queue;
 mod recent;
+mod recovery;
 pub mod reflector;
 mod refresh;
 pub mod role;

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::client::line::jitter;
 use crate::client::{Client, Object, one_line};
+use crate::recovery::Recovery;
 use crate::refresh::Refresh;
 
 const PAGE: u32 = 500;
@@ -111,6 +112,9 @@ pub(crate) struct Reflector<K, T> {
     /// The next list asks the store itself.
     ask_store: bool,
     refresh: Arc<Refresh>,
+    /// The last request failed.
+    failing: bool,
+    recovery: Recovery,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
@@ -129,6 +133,8 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             pages: false,
             ask_store: false,
             refresh,
+            failing: false,
+            recovery: Recovery::default(),
             kind,
         }
     }
@@ -136,6 +142,11 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
     /// Lists again when asked to.
     pub fn on_request(self, refresh: Arc<Refresh>) -> Self {
         Self { refresh, ..self }
+    }
+
+    /// Says there when the server answers again.
+    pub fn telling(self, recovery: Recovery) -> Self {
+        Self { recovery, ..self }
     }
 
     pub async fn run(mut self, stop: CancellationToken) {
@@ -150,8 +161,19 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
         loop {
             match self.list().await {
                 Ok(()) => self.watch().await,
-                Err(error) => self.pause("list", &error.text()).await,
+                Err(error) => self.failed("list", &error.text()).await,
             }
+        }
+    }
+
+    async fn failed(&mut self, what: &str, error: &str) {
+        self.failing = true;
+        self.pause(what, error).await;
+    }
+
+    fn answered(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            self.recovery.tell();
         }
     }
 
@@ -179,6 +201,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
         self.ask_store = false;
         self.newest = self.newest.max(version);
         self.refresh.answer(request);
+        self.answered();
         Ok(())
     }
 
@@ -244,7 +267,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             match ended {
                 Ended::Closed if begun.elapsed() >= WATCH_SHORT || self.newest > before => {}
                 Ended::Closed => self.pause("watch", "the API server ended it at once").await,
-                Ended::Failed(error) => self.pause("watch", &error).await,
+                Ended::Failed(error) => self.failed("watch", &error).await,
                 Ended::Expired => {
                     self.pause("watch", "its version is too old, listing again").await;
                     return;
@@ -268,6 +291,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             Ok(events) => Box::pin(events),
             Err(error) => return failed(&error),
         };
+        self.answered();
         while let Some(event) = events.next().await {
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {

@@ -127,6 +127,12 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
         });
     }
 
+    /// Tries every key that failed once more: what it failed for may be over. Its failures still count.
+    pub(crate) fn retry_failed(&self) {
+        let failed: Vec<K> = self.state().failures.keys().cloned().collect();
+        failed.into_iter().for_each(|key| self.add(key));
+    }
+
     /// Keys that wait or are being worked on.
     pub fn depth(&self) -> usize {
         self.state().len()

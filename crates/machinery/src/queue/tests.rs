@@ -271,3 +271,32 @@ async fn a_queue_is_measured_as_upstream_measures_its_own() {
     stop.cancel();
     task.await.unwrap();
 }
+
+/// A back-off may have grown to many minutes while the API server was away.
+#[tokio::test(start_paused = true)]
+async fn failed_keys_are_tried_at_once_when_asked_to_and_their_failures_count_on() {
+    let queue = Queue::new(Backoff { start: Duration::from_secs(100), max: Duration::from_secs(1000) });
+    let stop = CancellationToken::new();
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (log, ended, worker) = (times.clone(), stop.clone(), queue.clone());
+    let begin = Instant::now();
+    let task = tokio::spawn(async move {
+        let work = move |key: u8| {
+            let log = log.clone();
+            async move {
+                log.lock().unwrap().push((key, begin.elapsed().as_secs()));
+                if key == 1 { Verdict::Retry } else { Verdict::Done }
+            }
+        };
+        worker.run(1, ended, work).await;
+    });
+    queue.add(1);
+    queue.add(2);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    queue.retry_failed();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*times.lock().unwrap(), [(1, 0), (2, 0), (1, 10)]);
+    assert_eq!(queue.failures(&1), 2, "it backs off as before if it was not the server");
+    stop.cancel();
+    task.await.unwrap();
+}

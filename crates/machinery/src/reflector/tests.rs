@@ -265,3 +265,25 @@ async fn a_single_object_is_not_set_back_by_a_lagging_list() {
     requests(&seen, 5).await;
     assert_eq!(*history.lock().unwrap(), [0, 7, 9]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_again_is_told_of_once() {
+    let down = || status(500, "InternalError", "etcdserver: no leader");
+    let (events, watch) = stream();
+    let (_silent, second) = stream();
+    let answers = vec![list(5, &[]), watch, down(), down(), second];
+    let (client, seen) = script(answers);
+    let informers = informers(client, 1);
+    let told = Arc::new(Mutex::new(0));
+    let count = told.clone();
+    informers.on_recovery(move || *count.lock().unwrap() += 1);
+    let _cache = informers.of::<ConfigMap>();
+    requests(&seen, 2).await;
+    assert_eq!(*told.lock().unwrap(), 0, "nothing had failed");
+    drop(events);
+    requests(&seen, 4).await;
+    assert_eq!(*told.lock().unwrap(), 0, "it fails");
+    requests(&seen, 5).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*told.lock().unwrap(), 1);
+}

@@ -17,6 +17,8 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     let (stop, leadership) = (ports.stop.clone(), ports.leadership.clone());
     let queue = Queue::without_backoff();
     queue.measure(ports.metrics.queue(R::NAME));
+    let failed = queue.clone();
+    ports.informers.on_recovery(move || failed.retry_failed());
     let context = Context {
         effects: ports.effects(R::COMPONENT),
         recorder: ports.recorder(R::COMPONENT),
