@@ -5,12 +5,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::fault::{Coverage, Fault, Opportunity, faults};
+use crate::fault::{Coverage, Fault, Kind, Opportunity, faults};
+use crate::oracle::Logs;
 use crate::workload::{Workload, delete_all};
 
 /// Virtual time within which everything settles after the last fault: the longest back-offs are five minutes.
 const SETTLES: Duration = Duration::from_secs(900);
 const LOOK: Duration = Duration::from_millis(500);
+/// How long nothing must come back once all is gone.
+const QUIET: Duration = Duration::from_secs(3);
+/// The same where a write may still land.
+const QUIET_AFTER_LATE: Duration = Duration::from_secs(80);
 
 /// What became of one history.
 #[derive(Default)]
@@ -34,7 +39,7 @@ pub fn with_faults(seed: u64, faults: &[Fault]) -> std::io::Result<Outcome> {
 }
 
 async fn live(seed: u64, faults: &[Fault]) -> Outcome {
-    let begun = Instant::now();
+    let (begun, logs) = (Instant::now(), Logs::of(seed));
     let cluster = Cluster::start(seed, faults).await;
     Workload::new(seed).run(&cluster).await;
     cluster.shared.plan().end();
@@ -44,6 +49,7 @@ async fn live(seed: u64, faults: &[Fault]) -> Outcome {
     let mut plan = cluster.shared.plan();
     let mut violations = std::mem::take(&mut cluster.shared.oracle().violations);
     violations.extend(settled);
+    violations.extend(logs.violations());
     Outcome {
         violations,
         trace: cluster.shared.trace(),
@@ -56,7 +62,10 @@ async fn live(seed: u64, faults: &[Fault]) -> Outcome {
 /// Deletes everything and waits until nothing is left; what is left when time is up is a violation.
 async fn settle(cluster: &Cluster) -> Vec<String> {
     delete_all(cluster).await;
+    let late = cluster.shared.plan().struck.keys().any(|(kind, _)| *kind == Kind::LateLanding);
+    let quiet = if late { QUIET_AFTER_LATE } else { QUIET };
     let deadline = Instant::now() + SETTLES;
+    let mut empty_since = None;
     loop {
         let left = {
             let mut oracle = cluster.shared.oracle();
@@ -64,8 +73,12 @@ async fn settle(cluster: &Cluster) -> Vec<String> {
             let retained = oracle.retained();
             oracle.left(&retained)
         };
-        if left.is_empty() {
+        let since = *empty_since.get_or_insert_with(Instant::now);
+        if left.is_empty() && since.elapsed() >= quiet {
             return left;
+        }
+        if !left.is_empty() {
+            empty_since = None;
         }
         if Instant::now() >= deadline {
             return left.into_iter().map(|what| format!("left after {SETTLES:?}: {what}")).collect();

@@ -61,7 +61,9 @@ fn tell(report: &Report, whole: bool) -> io::Result<ExitCode> {
         failed = true;
         writeln!(out, "seed {}: {}", failure.seed, failure.violations.join("; "))?;
     }
-    for failure in report.failures.iter().take(SHRUNK) {
+    // With FAIL_FAST, the seed of the first failure is all that is asked for.
+    let shrunk = if std::env::var_os("FAIL_FAST").is_some() { 0 } else { SHRUNK };
+    for failure in report.failures.iter().take(shrunk) {
         show(&mut out, failure.seed, failure.faults.clone())?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

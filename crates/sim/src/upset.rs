@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bowline_api::{Lease, Meta, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
+use bowline_api::{Lease, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_machinery::effect::Part;
 use bowline_machinery::{Effects, Object};
 use serde_json::json;
@@ -87,8 +87,8 @@ async fn steal(cluster: &Cluster) {
     }
 }
 
-/// Annotates everything: whatever was read before is old now.
-async fn edit(cluster: &Cluster) {
+/// Labels and annotates everything: whatever was read before is old now.
+pub(crate) async fn edit(cluster: &Cluster) {
     let person = cluster.person();
     let (claims, volumes, attachments, pods) = {
         let oracle = cluster.shared.oracle();
@@ -109,7 +109,9 @@ async fn edit(cluster: &Cluster) {
 }
 
 async fn annotate<K: Object>(person: &Effects, object: &K) {
-    let patch = json!({"metadata": {"annotations": {"edited-by": "a person"}}});
+    let version = object.meta().resource_version.clone().unwrap_or_default();
+    let edited = json!({"edited-by": "a-person", "edited-at": version});
+    let patch = json!({"metadata": {"annotations": edited, "labels": edited}});
     let _ = person.patch(Part::Main, object, patch).await;
 }
 
@@ -117,7 +119,6 @@ async fn annotate<K: Object>(person: &Effects, object: &K) {
 async fn delete_a_pod(cluster: &Cluster) {
     let pod = cluster.shared.oracle().pods.values().next().cloned();
     if let Some(pod) = pod {
-        cluster.shared.oracle().abandoned.insert(pod.uid().to_owned());
         delete(&cluster.person(), pod.as_ref(), Some(0)).await;
     }
 }

@@ -41,7 +41,7 @@ fn bind_1(seen: &Snapshot) -> Vec<String> {
     broken
 }
 
-/// Mode, size and access modes of a bound pair agree.
+/// Mode, size, class and access modes of a bound pair agree.
 fn bind_2(seen: &Snapshot) -> Vec<String> {
     let pairs = seen.claims.iter().filter(|c| volume::bound(c)).filter_map(|claim| {
         let name = volume::claim_volume(claim);
@@ -56,6 +56,10 @@ fn bind_2(seen: &Snapshot) -> Vec<String> {
         }
         if volume::capacity_bytes(found).unwrap_or(0) < volume::requested_bytes(claim).unwrap_or(0) {
             say("the volume is too small");
+        }
+        let class = found.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+        if volume::claim_class(claim).unwrap_or_default() != class.unwrap_or_default() {
+            say("the class differs");
         }
         let modes = volume::volume_access_modes(found);
         if !volume::claim_access_modes(claim).iter().all(|mode| modes.contains(mode)) {

@@ -15,6 +15,7 @@ const WRITES: &[&str] = &[
     "create persistentvolume",
     "create serviceaccount",
     "create volumeattachment",
+    "delete csinode",
     "delete lease",
     "delete persistentvolume",
     "delete pod",

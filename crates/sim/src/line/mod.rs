@@ -35,6 +35,8 @@ pub struct Shared {
     pub plan: Mutex<Plan>,
     pub oracle: Mutex<Oracle>,
     pub upsets: mpsc::UnboundedSender<Upset>,
+    /// A fault has struck: people may see it and react.
+    pub struck: tokio::sync::Notify,
     delays: Mutex<ChaCha12Rng>,
     trace: Mutex<Vec<String>>,
     born: Instant,
@@ -53,6 +55,7 @@ impl Shared {
             plan: Mutex::new(plan),
             oracle: Mutex::new(oracle),
             upsets,
+            struck: tokio::sync::Notify::new(),
             // A stream of its own, so that delays do not shift names and UIDs.
             delays: Mutex::new(ChaCha12Rng::seed_from_u64(!seed)),
             trace: Mutex::default(),
@@ -93,6 +96,7 @@ impl Shared {
     pub fn strike(&self, opportunity: Opportunity, effect: &str, process: &str) -> Option<Fault> {
         let fault = self.plan().strike(opportunity, effect)?;
         self.say(format_args!("FAULT {} at `{effect}` of {process}", fault.kind.name()));
+        self.struck.notify_one();
         if fault.kind.is_upset() {
             let _ = self.upsets.send(Upset { fault, process: process.to_owned() });
             return None;

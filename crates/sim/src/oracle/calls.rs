@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_api::{Meta, keys, volume};
+use bowline_drivers::local;
 use bowline_proto::csi::v1 as csi;
 use bytes::Bytes;
 use prost::Message;
@@ -20,8 +21,6 @@ pub struct Calls {
     staged: BTreeSet<(String, String)>,
     /// Published targets, by volume and node.
     published: BTreeMap<(String, String), BTreeSet<String>>,
-    /// Ids that were given for a name.
-    created: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Calls {
@@ -55,9 +54,21 @@ impl Oracle {
                 let asked: csi::ControllerUnpublishVolumeRequest = read(&call.request);
                 self.att_3(&asked);
             }
+            "CreateVolume" => {
+                let asked: csi::CreateVolumeRequest = read(&call.request);
+                self.prov_1_asked(&asked.name);
+            }
             "DeleteVolume" => {
                 let asked: csi::DeleteVolumeRequest = read(&call.request);
-                self.prov_3(&asked.volume_id);
+                self.deletes(&asked.volume_id);
+            }
+            "NodeStageVolume" => {
+                let asked: csi::NodeStageVolumeRequest = read(&call.request);
+                self.att_3_stage(&asked.volume_id, &node_of(&asked.staging_target_path));
+            }
+            "NodeUnpublishVolume" => {
+                let asked: csi::NodeUnpublishVolumeRequest = read(&call.request);
+                self.node_3_unpublish(&asked.target_path);
             }
             "NodeUnstageVolume" => {
                 let asked: csi::NodeUnstageVolumeRequest = read(&call.request);
@@ -74,6 +85,7 @@ impl Oracle {
                 if !self.calls.staged.contains(&key) {
                     self.broken(format!("NODE-1: {} is published on {} before it was staged", key.0, key.1));
                 }
+                self.att_2_pod(&key, &asked.target_path);
             }
             _ => {}
         }
@@ -94,7 +106,7 @@ impl Oracle {
             "CreateVolume" if done => {
                 let (asked, made): (csi::CreateVolumeRequest, csi::CreateVolumeResponse) =
                     (read(&call.request), read(&answer));
-                self.prov_1(&asked.name, made.volume.map(|made| made.volume_id).unwrap_or_default());
+                self.prov_1_made(&asked.name, made.volume.map(|made| made.volume_id).unwrap_or_default());
             }
             "NodeStageVolume" if done || maybe => {
                 let asked: csi::NodeStageVolumeRequest = read(&call.request);
@@ -107,8 +119,9 @@ impl Oracle {
             }
             "NodePublishVolume" if done => {
                 let asked: csi::NodePublishVolumeRequest = read(&call.request);
-                let key = (asked.volume_id, node_of(&asked.target_path));
+                let key = (asked.volume_id.clone(), node_of(&asked.target_path));
                 self.calls.published.entry(key).or_default().insert(asked.target_path);
+                self.att_2_mounts(&asked.volume_id);
             }
             "NodeUnpublishVolume" if done || maybe => {
                 let asked: csi::NodeUnpublishVolumeRequest = read(&call.request);
@@ -118,23 +131,6 @@ impl Oracle {
             _ => {}
         }
         self.node_3();
-    }
-
-    /// One name, one volume.
-    fn prov_1(&mut self, name: &str, id: String) {
-        let ids = self.calls.created.entry(name.to_owned()).or_default();
-        ids.insert(id);
-        if ids.len() > 1 {
-            let text = format!("PROV-1: the volumes {ids:?} were made for {name}");
-            self.broken(text);
-        }
-    }
-
-    /// Retain never deletes.
-    fn prov_3(&mut self, handle: &str) {
-        if self.volume_of(handle).is_some_and(|found| volume::reclaim_policy(found) == "Retain") {
-            self.broken(format!("PROV-3: DeleteVolume for {handle}, whose policy is Retain"));
-        }
     }
 
     /// The finalizer comes before ControllerPublish.
@@ -170,6 +166,39 @@ impl Oracle {
                 "ATT-3: {} is detached from {}, which has it mounted",
                 asked.volume_id, asked.node_id
             ));
+        }
+    }
+
+    /// A node mounts only what is attached to it and what it has said to have in use: without that, a detach cannot know.
+    fn att_3_stage(&mut self, handle: &str, node: &str) {
+        let Some(name) = self.volume_of(handle).map(|found| found.name().to_owned()) else { return };
+        let here = |attachment: &&Arc<bowline_api::VolumeAttachment>| {
+            volume::attachment_volume(attachment) == Some(&name) && attachment.spec.node_name == node
+        };
+        if !self.attachments.values().filter(here).any(|attachment| volume::attached(attachment)) {
+            self.broken(format!("ATT-3: {name} is staged on {node} without an attachment"));
+        }
+        // A node whose object a person deleted has to be registered first.
+        let Some(object) = self.nodes.get(node).filter(|_| !self.nodes_deleted.contains(node)) else {
+            return;
+        };
+        let unique = bowline_api::name::unique_volume(local::NAME, handle);
+        if !bowline_api::node::volumes_in_use(object).contains(&unique) {
+            self.broken(format!("ATT-3: {name} is staged on {node} and not in use there"));
+        }
+    }
+
+    /// A volume for one pod has one publication.
+    fn att_2_pod(&mut self, (handle, node): &(String, String), target: &str) {
+        let only = [volume::READ_WRITE_ONCE_POD];
+        let single = self.volume_of(handle).is_some_and(|found| volume::volume_access_modes(found) == only);
+        let others = self.calls.published.iter().filter(|((volume, _), _)| volume == handle);
+        let others: Vec<&String> =
+            others.flat_map(|(_, targets)| targets).filter(|other| *other != target).collect();
+        if single && !others.is_empty() {
+            let text =
+                format!("ATT-2: {handle}, which is for one pod, is published on {node} beside {others:?}");
+            self.broken(text);
         }
     }
 

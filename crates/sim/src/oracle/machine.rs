@@ -21,16 +21,6 @@ pub fn kubelet_dir(node: &str) -> PathBuf {
 }
 
 impl Oracle {
-    /// The nodes that the driver has published a volume to, by its own record.
-    pub(super) fn published_nodes(&self, handle: &str) -> BTreeSet<String> {
-        let path = Path::new(POOL).join("volumes").join(handle).join("record.json");
-        let read = self.machine.read(&path).now_or_never();
-        let Some(Ok(bytes)) = read else { return BTreeSet::new() };
-        let record: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let published = record["published"].as_object();
-        published.map(|nodes| nodes.keys().cloned().collect()).unwrap_or_default()
-    }
-
     /// The nodes on which a volume is mounted, or its device shown.
     pub(super) fn mounted_nodes(&self, handle: &str) -> BTreeSet<String> {
         let image = Path::new(POOL).join("volumes").join(handle);
@@ -51,12 +41,63 @@ impl Oracle {
     pub(super) fn pod_changed(&mut self, pod: &Pod) {
         if pod::phase(pod) == "Running" {
             self.node_2(pod);
+            self.bind_2_affinity(pod);
+            self.sec_2(pod);
         }
         let ended = matches!(pod::phase(pod), "Failed" | "Succeeded");
         let excused = pod.deleting() || self.struck_down.contains(pod.uid());
         if ended && !excused {
             let told = pod.status.as_ref().map(|status| (&status.reason, &status.message));
             self.broken(format!("NODE-3: pod {} ended although nothing asked it to: {told:?}", pod.key()));
+        }
+    }
+
+    /// A pod runs only where its volumes can be reached.
+    fn bind_2_affinity(&mut self, pod: &Pod) {
+        let Some(node) = self.nodes.get(pod::node_name(pod)).cloned() else { return };
+        for (_, claim) in pod::claims(pod) {
+            let key = bowline_api::ObjectKey::new(pod.namespace(), claim);
+            let name = self.claims.get(&key).map(|claim| volume::claim_volume(claim).to_owned());
+            let found = self.volumes.values().find(|found| Some(found.name()) == name.as_deref()).cloned();
+            if found.is_some_and(|found| !bowline_api::selector::volume_reachable(&found, &node)) {
+                self.broken(format!("BIND-2: pod {} runs where its volume cannot be reached", pod.key()));
+            }
+        }
+    }
+
+    /// A container sees what is in its own pod's directory, and no device but those of its own claims.
+    fn sec_2(&mut self, pod: &Pod) {
+        let (kubelet, uid) = (kubelet_dir(pod::node_name(pod)), pod.uid());
+        let devices = kubelet.join("plugins/kubernetes.io/csi/volumeDevices");
+        let claim = |(_, name): (&str, String)| {
+            let key = bowline_api::ObjectKey::new(pod.namespace(), name);
+            self.claims.get(&key).map(|claim| volume::claim_volume(claim).to_owned())
+        };
+        let device = |volume: String| devices.join(volume).join("dev").join(uid);
+        let mut own: Vec<PathBuf> = pod::claims(pod).filter_map(claim).map(device).collect();
+        own.push(kubelet.join("pods").join(uid));
+        let prefix = format!("{uid}/");
+        let ids = self.machine.containers().into_keys().filter(|id| id.starts_with(&prefix));
+        for id in ids.collect::<Vec<_>>() {
+            let Some(spec) = self.machine.container_spec(&id) else { continue };
+            let sources = spec.mounts.iter().chain(&spec.devices).map(|binding| binding.source.clone());
+            let strange = |source: &PathBuf| !own.iter().any(|dir| source.starts_with(dir));
+            let strange: Vec<PathBuf> = sources.filter(strange).collect();
+            if !strange.is_empty() {
+                self.broken(format!("SEC-2: container {id} sees {strange:?}"));
+            }
+        }
+    }
+
+    /// A volume is taken from a pod only when its containers have ended.
+    pub(super) fn node_3_unpublish(&mut self, target: &str) {
+        let Some((_, rest)) = target.split_once("/pods/") else { return };
+        let prefix = format!("{}/", rest.split('/').next().unwrap_or_default());
+        let containers = self.machine.containers().into_iter();
+        let mut running = containers
+            .filter(|(id, state)| id.starts_with(&prefix) && matches!(state, State::Running { .. }));
+        if let Some((id, _)) = running.next() {
+            self.broken(format!("NODE-3: {target} is taken from container {id}, which runs"));
         }
     }
 
@@ -107,34 +148,5 @@ impl Oracle {
                 self.broken(format!("NODE-3: container {id} ended although its pod is wanted"));
             }
         }
-    }
-
-    /// PROV-2 and everything else that must be gone once nothing is wanted any more.
-    pub fn left(&self, retained: &BTreeSet<String>) -> Vec<String> {
-        let mut left = Vec::new();
-        left.extend(self.pods.keys().map(|key| format!("pod {key}")));
-        left.extend(self.claims.keys().map(|key| format!("claim {key}")));
-        let volumes = self.volumes.values().filter(|found| volume::reclaim_policy(found) != "Retain");
-        left.extend(
-            volumes.map(|found| format!("volume {} ({})", found.name(), volume::volume_phase(found))),
-        );
-        left.extend(self.attachments.keys().map(|key| format!("attachment {key}")));
-        left.extend(self.machine.mounts().iter().map(|mount| format!("mount {}", mount.target.display())));
-        left.extend(self.machine.loops().iter().map(|(device, _)| format!("device {}", device.display())));
-        left.extend(self.machine.containers().keys().map(|id| format!("container {id}")));
-        let files = self.machine.files().into_keys();
-        let records = files.filter(|path| path.starts_with(POOL) && path.ends_with("record.json"));
-        let handles =
-            records.filter_map(|path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned()));
-        left.extend(
-            handles.filter(|handle| !retained.contains(handle)).map(|id| format!("PROV-2: backend {id}")),
-        );
-        left
-    }
-
-    /// Backend volumes that must outlive their claims.
-    pub fn retained(&self) -> BTreeSet<String> {
-        let kept = self.volumes.values().filter(|found| volume::reclaim_policy(found) == "Retain");
-        kept.filter_map(|found| volume::csi(found)).map(|csi| csi.volume_handle.clone()).collect()
     }
 }

@@ -1,23 +1,45 @@
 //! The judge: reads what the store has published, what the driver was asked and has done, and the mount table, and checks
 //! every promise of the design that applies so far. One function per promise, named by its number.
 //!
+//! | promise | where | what is judged |
+//! |---|---|---|
+//! | BIND-1 | `objects` | partners at each moment and over time, by UID |
+//! | BIND-2 | `objects`, `machine` | mode, size, access modes, class; the node of a running pod |
+//! | PROV-1 | `provision` | stored before it is sent; one name per claim UID, one id per name |
+//! | PROV-2 | `provision`, `left` | no DeleteVolume while a claim has it; nothing left at the end |
+//! | PROV-3 | `provision`, `left` | no DeleteVolume of what is retained, and it is there at the end |
+//! | ATT-1 | `calls`, `objects` | the finalizer around ControllerPublish and ControllerUnpublish |
+//! | ATT-2 | `calls`, `objects` | one node, by calls, objects and mounts; one pod for ReadWriteOncePod |
+//! | ATT-3 | `calls` | no detach and no delete under a mount; staged only what is attached and in use |
+//! | NODE-1 | `calls` | order of the calls of a node, one at a time per volume |
+//! | NODE-2 | `machine` | bytes that a pod wrote are there for the next one |
+//! | NODE-3 | `machine` | containers and their volumes outlive their kubelet |
+//! | RES-1 | `objects` | claim, volume and driver agree about bytes; none shrinks |
+//! | SEC-1 | `secrets` | objects, events, files and, in some histories, logs |
+//! | SEC-2 | `machine` | what containers see is in their own pod's directory |
+//! | API-1 | here | versions grow |
+//!
 //! Not judged here: SNAP-1 (no role makes snapshots yet), API-2 and the store's tails (the kill sweeps of the store),
-//! FENCE-1 (nothing fences yet), SEC-1 and SEC-2 (tests on a real kernel).
+//! FENCE-1 (nothing fences yet), rights of roles and the kernel's part of SEC-2 (tests on a real kernel).
 
 mod calls;
+mod left;
 mod machine;
 mod objects;
+mod provision;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
+use bowline_api::{Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_apiserver::Store;
 use bowline_apiserver::store::{Event, EventKind, Watcher};
 use bowline_host::fake::FakeHost;
 use serde::de::DeserializeOwned;
 
 pub use machine::{NODES_DIR, POOL, kubelet_dir};
+pub use secrets::{Logs, SECRET};
 
 /// Objects by key, as the store has them.
 pub type Objects<K> = BTreeMap<ObjectKey, Arc<K>>;
@@ -30,13 +52,15 @@ pub struct Oracle {
     pub volumes: Objects<PersistentVolume>,
     pub attachments: Objects<VolumeAttachment>,
     pub pods: Objects<Pod>,
+    nodes: BTreeMap<String, Arc<Node>>,
+    /// Nodes whose objects were deleted at some time.
+    nodes_deleted: BTreeSet<String>,
     calls: calls::Calls,
+    backend: provision::Backend,
     /// Volumes that have had a pod: their bytes must stay.
     marked: BTreeSet<String>,
     /// Pods that lived when the machine lost power.
     struck_down: BTreeSet<String>,
-    /// Pods that a person deleted at once: nothing is promised to their containers.
-    pub abandoned: BTreeSet<String>,
     /// Who holds each lease.
     holders: BTreeMap<String, String>,
     /// A person gave a lease away: for a moment two processes may believe that they lead.
@@ -52,14 +76,18 @@ enum Table {
     Attachments,
     Pods,
     Leases,
+    Nodes,
+    Events,
 }
 
-const TABLES: [(Table, &str); 5] = [
+const TABLES: [(Table, &str); 7] = [
     (Table::Claims, "persistentvolumeclaims"),
     (Table::Volumes, "persistentvolumes"),
     (Table::Attachments, "volumeattachments.storage.k8s.io"),
     (Table::Pods, "pods"),
     (Table::Leases, "leases.coordination.k8s.io"),
+    (Table::Nodes, "nodes"),
+    (Table::Events, "events"),
 ];
 
 impl Oracle {
@@ -74,10 +102,12 @@ impl Oracle {
             volumes: BTreeMap::new(),
             attachments: BTreeMap::new(),
             pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            nodes_deleted: BTreeSet::new(),
             calls: calls::Calls::default(),
+            backend: provision::Backend::default(),
             marked: BTreeSet::new(),
             struck_down: BTreeSet::new(),
-            abandoned: BTreeSet::new(),
             holders: BTreeMap::new(),
             stolen: false,
             version,
@@ -112,7 +142,10 @@ impl Oracle {
     }
 
     fn take(&mut self, table: Table, event: &Event) {
+        self.sec_1_object(event);
         match table {
+            Table::Events => {}
+            Table::Nodes => self.node_changed(event),
             Table::Claims => {
                 let (old, new) = apply(&mut self.claims, event);
                 self.claim_changed(old.as_deref(), new.as_deref());
@@ -134,9 +167,20 @@ impl Oracle {
             Table::Leases => {
                 let lease: bowline_api::Lease =
                     serde_json::from_slice(&event.object.json).unwrap_or_default();
+                self.intent_changed(&lease, event.kind == EventKind::Deleted);
                 let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
                 self.holders.insert(event.object.key.name.clone(), holder);
             }
+        }
+    }
+
+    fn node_changed(&mut self, event: &Event) {
+        let name = event.object.key.name.clone();
+        if event.kind == EventKind::Deleted {
+            self.nodes.remove(&name);
+            self.nodes_deleted.insert(name);
+        } else if let Ok(node) = serde_json::from_slice::<Node>(&event.object.json) {
+            self.nodes.insert(name, Arc::new(node));
         }
     }
 

@@ -13,7 +13,7 @@ impl Oracle {
     ) {
         if let (Some(old), Some(new)) = (old, new) {
             self.bind_1_claim(old, new);
-            self.res_1(new);
+            self.res_1_claim(old, new);
         }
         self.at_one_moment();
     }
@@ -21,6 +21,10 @@ impl Oracle {
     pub(super) fn volume_changed(&mut self, old: Option<&PersistentVolume>, new: Option<&PersistentVolume>) {
         if let (Some(old), Some(new)) = (old, new) {
             self.bind_1_volume(old, new);
+        }
+        if let Some(new) = new {
+            self.policy_of(new);
+            self.res_1_volume(old, new);
         }
         self.at_one_moment();
     }
@@ -65,15 +69,35 @@ impl Oracle {
         }
     }
 
-    /// Status never claims more than the volume has, and what was promised does not shrink.
-    fn res_1(&mut self, claim: &PersistentVolumeClaim) {
-        let told = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-        let told = told.and_then(|capacity| capacity.get(volume::STORAGE));
-        let Some(told) = told.and_then(|quantity| bowline_api::bytes_of(quantity).ok()) else { return };
-        let found = self.volumes.values().find(|found| found.name() == volume::claim_volume(claim));
+    /// Status never says more than the volume has, and what was promised does not shrink.
+    fn res_1_claim(&mut self, old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) {
+        let told = |claim: &PersistentVolumeClaim| {
+            let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref())?;
+            bowline_api::bytes_of(capacity.get(volume::STORAGE)?).ok()
+        };
+        let Some(now) = told(new) else { return };
+        if old.uid() == new.uid() && told(old).is_some_and(|before| before > now) {
+            self.broken(format!("RES-1: claim {} was promised more than {now} bytes", new.key()));
+        }
+        let found = self.volumes.values().find(|found| found.name() == volume::claim_volume(new));
         let has = found.and_then(|found| volume::capacity_bytes(found).ok());
-        if has.is_some_and(|has| told > has) {
-            self.broken(format!("RES-1: claim {} says {told} bytes, its volume has {has:?}", claim.key()));
+        if has.is_some_and(|has| now > has) {
+            self.broken(format!("RES-1: claim {} says {now} bytes, its volume has {has:?}", new.key()));
+        }
+    }
+
+    /// A volume's object says no more than the driver made, and does not shrink.
+    fn res_1_volume(&mut self, old: Option<&PersistentVolume>, new: &PersistentVolume) {
+        let Ok(now) = volume::capacity_bytes(new) else { return };
+        let before =
+            old.filter(|old| old.uid() == new.uid()).and_then(|old| volume::capacity_bytes(old).ok());
+        if before.is_some_and(|before| before > now) {
+            self.broken(format!("RES-1: volume {} shrank to {now} bytes", new.name()));
+        }
+        let Some(csi) = volume::csi(new) else { return };
+        let made = self.backend_bytes(&csi.volume_handle).and_then(|bytes| i128::try_from(bytes).ok());
+        if made.is_some_and(|made| i128::from(now) > made) {
+            self.broken(format!("RES-1: volume {} says {now} bytes, the driver made {made:?}", new.name()));
         }
     }
 
