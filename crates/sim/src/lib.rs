@@ -11,6 +11,7 @@ pub mod jitter;
 pub mod line;
 pub mod oracle;
 pub mod process;
+pub mod stage;
 pub mod story;
 pub mod trace;
 mod upset;

@@ -1,19 +1,4 @@
-//! The kubelet's four roles against the real API server in memory, a fake machine and a driver with a memory.
+//! Decisions and records of the kubelet as a whole; its flows are in `sim/tests/kubelet`.
 
-mod affinity;
-mod attachment;
-mod clock;
-mod crash;
-mod driver;
-mod flows;
 mod groups;
-mod leftovers;
-mod local;
-mod objects;
 mod owned;
-mod restart;
-mod rights;
-mod spec;
-mod teardown;
-mod trouble;
-mod world;

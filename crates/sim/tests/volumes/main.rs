@@ -13,11 +13,12 @@ use std::time::Duration;
 use bowline_api::{Event, Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_api::{build, keys, name, node, volume};
 use bowline_machinery::effect::Part;
+use bowline_sim::stage::Cut;
 use driver::NAME;
 use serde_json::json;
 use tokio::time::Instant;
 use tonic::Code;
-use world::{Cut, World};
+use world::World;
 
 /// Upstream's safety timer.
 const SIX_MINUTES: Duration = Duration::from_secs(360);

@@ -5,23 +5,15 @@
 use std::time::Duration;
 
 use bowline_api::{ConfigMap, Namespace, ObjectKey, ServiceAccount};
-use bowline_apiserver::kinds::register;
-use bowline_apiserver::{Registry, Server, Store};
-use bowline_host::fake;
-use bowline_machinery::{Journal, Ports, client, role};
+use bowline_machinery::{Ports, role};
 use bowline_roles::controllers::{rootcacertpublisher, serviceaccount};
+use bowline_sim::stage::Stage;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 const ROOT: &str = "the certificate";
 const MAP: &str = "kube-root-ca.crt";
-
-fn ports_of(server: &Server) -> Ports {
-    let (host, _) = fake::host(7);
-    Ports::new(client::in_process(server.clone()), host, Journal::default(), CancellationToken::new())
-}
 
 async fn within<T>(work: impl Future<Output = T>, what: &str) -> T {
     tokio::time::timeout(Duration::from_secs(60), work)
@@ -46,18 +38,18 @@ async fn settled(ports: &Ports, namespace: &str) -> (String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_gets_both_and_keeps_both() {
-    let (host, _) = fake::host(7);
-    let mut registry = Registry::new();
-    register::register(&mut registry);
-    register::register_admission(&mut registry);
-    let server = Server::new(Store::memory(), registry, host.clock.clone(), host.random.clone());
-    server.bootstrap().await.unwrap();
-    let ports = ports_of(&server);
-    let accounting = tokio::spawn(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
-    let publishing = tokio::spawn(role::run::<rootcacertpublisher::Publisher>(ports.clone(), ROOT.into()));
+    let stage = Stage::new(7).await;
+    let process = stage.process(stage.line());
+    let ports = process.ports.clone();
+    let process = process.with(role::run::<serviceaccount::Accounts>(ports.clone(), ())).with(role::run::<
+        rootcacertpublisher::Publisher,
+    >(
+        ports.clone(),
+        ROOT.into(),
+    ));
     settled(&ports, "kube-system").await;
 
-    let client = ports_of(&server).client;
+    let client = stage.process(stage.line()).ports.client;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let fresh = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
     namespaces.create(&PostParams::default(), &fresh).await.unwrap();
@@ -98,7 +90,5 @@ async fn a_namespace_gets_both_and_keeps_both() {
         }
     };
     within(gone, "the namespace goes").await;
-    ports.stop.cancel();
-    accounting.await.unwrap().unwrap();
-    publishing.await.unwrap().unwrap();
+    process.end().await;
 }

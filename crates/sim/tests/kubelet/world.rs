@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_api::{CSINode, ConfigMap, Event, Node, Pod, ServiceAccount, keys, pod};
+use bowline_apiserver::Server;
 use bowline_apiserver::auth::User;
-use bowline_apiserver::auth::token::TokenSettings;
-use bowline_apiserver::{Registry, Server, Store, auth, kinds};
 use bowline_host::containers::State;
-use bowline_host::fake::{self, FakeHost};
+use bowline_host::fake::FakeHost;
 use bowline_host::{Clock, Host};
 use bowline_machinery::client::{Client, in_process};
 use bowline_machinery::{Effects, Journal, Ports};
+use bowline_roles::crew::Crew;
+use bowline_roles::kubelet::{Kubelet, KubeletConfig, run_kubelet};
+use bowline_sim::stage::Stage;
 use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
@@ -23,8 +25,6 @@ use tower::Service;
 
 use super::driver::TestDriver;
 use super::objects::NODE;
-use crate::crew::Crew;
-use crate::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 
 pub const KUBELET_DIR: &str = "/var/lib/kubelet";
 
@@ -79,17 +79,9 @@ impl World {
         let logs =
             tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env());
         let _ = logs.with_test_writer().try_init();
-        let (host, fake) = fake::host(seed);
-        let mut registry = Registry::new();
-        kinds::register::register(&mut registry);
-        kinds::register::register_admission_of(&mut registry, &kinds::plugins::Plugins::default());
-        let tokens = TokenSettings::ephemeral("https://kubernetes.default.svc").unwrap();
-        let access = auth::Settings { tokens: Some(tokens), ..auth::Settings::default() };
-        let (right, random) = (host.clock.clone(), host.random.clone());
+        let Stage { server, host, machine: fake, .. } = Stage::with_tokens(seed).await;
         let clock = Arc::new(NodeClock { right: fake.clone(), ahead: AtomicI64::new(0) });
         let host = Host { clock: clock.clone(), ..host };
-        let server = Server::guarded(Store::memory(), registry, right, random, access);
-        server.bootstrap().await.ok().unwrap();
         let driver = TestDriver::new(host.clone(), true, Path::new("/var/lib/kubelet/plugins/test/csi.sock"));
         let ports = process(&server, &host).await;
         what_controllers_make(&ports.effects("test")).await;

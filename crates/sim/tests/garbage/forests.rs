@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::world::{Cut, MAPS, World};
+use bowline_sim::stage::Cut;
+
+use crate::world::{MAPS, World};
 
 /// Each object names earlier ones as its owners.
 #[derive(Debug, Clone)]
@@ -72,7 +74,7 @@ async fn play(story: &Story, cut: Option<Cut>) -> usize {
     let mut references: Vec<Value> = Vec::new();
     for (number, owners) in story.owners.iter().enumerate() {
         let owners: Vec<Value> = owners.iter().map(|owner| references[*owner].clone()).collect();
-        let mut reference = world.create(MAPS, &name(number), &owners).await;
+        let mut reference = world.make(MAPS, &name(number), &owners).await;
         reference["blockOwnerDeletion"] = story.blocking[number].into();
         references.push(reference);
     }
@@ -81,8 +83,8 @@ async fn play(story: &Story, cut: Option<Cut>) -> usize {
     for step in 1..=story.deletions.len() {
         let (target, policy) = story.deletions[step - 1];
         let target = format!("{MAPS}/{}", name(target));
-        if world.get(&target).await.is_some() {
-            world.delete(&target, policy).await;
+        if world.at(&target).await.is_some() {
+            world.remove(&target, policy).await;
         }
         let want = model(&Story { deletions: story.deletions[..step].to_vec(), ..story.clone() });
         if cut.is_some() {

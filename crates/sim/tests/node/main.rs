@@ -7,6 +7,7 @@ mod world;
 use std::time::Duration;
 
 use bowline_api::{ConfigMap, Pod, ServiceAccount, pod};
+use bowline_machinery::effect::Part;
 use serde_json::json;
 use world::World;
 
@@ -52,7 +53,7 @@ async fn a_directory_that_may_have_been_made_is_removed() {
     // The directory of records and its parent pass.
     world.machine.fail_later("create_dir_all.after", 2, EIO);
     let pod = world.pod(json!({"emptyDir": {}})).await;
-    let failed = async || world.events().await.iter().any(|text| text.contains("MountVolume.SetUp failed"));
+    let failed = async || world.told("MountVolume.SetUp failed").await;
     world.until("the pod is told", failed).await;
     world.delete(&pod).await;
     world.until_clean().await;
@@ -65,7 +66,7 @@ async fn settings_change_although_a_token_cannot_be_renewed() {
     let world = World::new().await;
     let kubelet = world.start().await;
     let named = json!({"metadata": {"name": "settings", "namespace": "default"}, "data": {"colour": "old"}});
-    let map: ConfigMap = world.create(named).await;
+    let map: ConfigMap = world.make(named).await;
     let sources = json!([
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
         {"configMap": {"name": "settings"}},
@@ -78,9 +79,9 @@ async fn settings_change_although_a_token_cannot_be_renewed() {
     let account = json!({"metadata": {"name": "default", "namespace": "default"}});
     world.delete::<ServiceAccount>(&serde_json::from_value(account).unwrap()).await;
     tokio::time::sleep(Duration::from_secs(3000)).await;
-    world.patch(&map, json!({"data": {"colour": "new"}})).await;
+    world.patch(Part::Main, &map, json!({"data": {"colour": "new"}})).await;
     world.until("the settings are new", async || colour().await.as_deref() == Some("new")).await;
-    let told = async || world.events().await.iter().any(|text| text.contains("failed to fetch token"));
+    let told = async || world.told("failed to fetch token").await;
     assert!(!told().await, "nobody misses anything yet");
     tokio::time::sleep(Duration::from_secs(600)).await;
     world.until("the pod is told that its token has ended", told).await;

@@ -1,6 +1,6 @@
 //! The binder, the protections and the scheduler against the API server in memory, on paused time.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test ends the test")]
 
 mod binder;
 mod crash;
@@ -11,10 +11,11 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bowline_api::{Event, Meta, PersistentVolume, PersistentVolumeClaim, Pod, build, pod, volume};
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, build, pod, volume};
+use bowline_sim::stage::Cut;
 use serde_json::json;
 use tokio::time::Instant;
-use world::{Cut, DRIVER, World};
+use world::{DRIVER, World};
 
 /// Far less than upstream's 15 s resync: whatever comes true within it was pushed.
 const AT_ONCE: Duration = Duration::from_millis(200);
@@ -42,7 +43,7 @@ async fn node_of(world: &World, name: &str) -> String {
 }
 
 async fn reasons(world: &World) -> Vec<String> {
-    world.list::<Event>().await.into_iter().filter_map(|e| e.reason).collect()
+    world.reasons().await
 }
 
 /// BIND-1 over everything there is.
