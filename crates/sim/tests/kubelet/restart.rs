@@ -1,8 +1,9 @@
 //! What a restart of the node agent, or its orderly stop, leaves and finds.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_api::{Meta, build, node};
+use bowline_api::{Meta, Node, build, node};
 
 use super::world::World;
 
@@ -154,4 +155,30 @@ async fn containers_end_and_start_again_by_policy() {
     world.until("and says so", |w| w.events("BackOff") == [text.clone()]).await;
     world.until("and restarts", |w| w.running() == [format!("{uid}/main/2")]).await;
     world.until("keeps only the last record", |w| w.fake.containers().len() == 2).await;
+}
+
+/// ATT-3: while the object of a node that was deleted by hand is new, nothing may be detached that is mounted.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_registers_again_has_its_volumes_in_use_from_the_start() {
+    let mut world = World::new(91).await;
+    world.start_kubelet().await;
+    world.start_driver().await;
+    world.csi_driver(true).await;
+    world.bound_claim("data", false, "ReadWriteOnce").await;
+    world.attach_all(&["data"]).await;
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    let old = world.node().unwrap();
+    let used = node::volumes_in_use(&old).to_vec();
+    assert_eq!(used.len(), 1, "{used:?}");
+    let (versions, uid) = (Arc::new(Mutex::new(Vec::new())), old.uid().to_owned());
+    let seen = versions.clone();
+    world.ports.informers.of::<Node>().on_change(move |change| {
+        if let Some(new) = change.new.as_ref().filter(|new| new.uid() != uid) {
+            seen.lock().unwrap().push(node::volumes_in_use(new).to_vec());
+        }
+    });
+    world.effects().delete(&old, None).await.unwrap();
+    world.until("registered again", |_| versions.lock().unwrap().len() > 1).await;
+    assert!(versions.lock().unwrap().iter().all(|list| *list == used), "{:?}", versions.lock().unwrap());
 }

@@ -20,10 +20,11 @@ pub fn decide(seen: &Observed) -> Step {
 /// `volumesInUse` goes before everything that does not hold up a mount.
 fn on_node(seen: &NodeSeen) -> Step {
     let Some(node) = &seen.node else {
-        return if seen.stopping || !seen.register {
-            Step::Done
-        } else {
-            Step::Do(Action::Register(Box::new(object::node(seen))))
+        // ATT-3: a new object that lacks what is mounted here would let it be detached.
+        return match &seen.in_use {
+            _ if seen.stopping || !seen.register => Step::Done,
+            None => Step::Wait(Why::MountsUnknown),
+            Some((wanted, _)) => Step::Do(Action::Register(Box::new(object::node(seen, wanted)))),
         };
     };
     let next = in_use(seen, node).or_else(|| status(seen, node));

@@ -99,12 +99,15 @@ pub enum Action {
 pub enum Why {
     /// A lease belongs to its node.
     Unregistered,
+    /// What an earlier process left mounted is not known yet, and a node is registered with what it has in use.
+    MountsUnknown,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unregistered => f.write_str("the node is not registered yet"),
+            Self::MountsUnknown => f.write_str("the mounts of an earlier process are not known yet"),
         }
     }
 }

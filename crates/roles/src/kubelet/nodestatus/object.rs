@@ -1,11 +1,13 @@
 //! The objects of a node as they should be: pure functions of what was seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_api::{CSINode, Lease, Meta, Node, keys, quantity};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::api::core::v1::{DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec};
+use k8s_openapi::api::core::v1::{
+    DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 
@@ -24,7 +26,7 @@ pub fn labels(seen: &NodeSeen) -> BTreeMap<String, String> {
     seen.labels.clone().into_iter().chain(own).collect()
 }
 
-pub fn node(seen: &NodeSeen) -> Node {
+pub fn node(seen: &NodeSeen, in_use: &BTreeSet<String>) -> Node {
     let annotations = BTreeMap::from([(keys::CONTROLLER_MANAGED_ATTACH.to_owned(), "true".to_owned())]);
     let metadata = ObjectMeta {
         name: Some(seen.node_name.clone()),
@@ -34,7 +36,9 @@ pub fn node(seen: &NodeSeen) -> Node {
     };
     // Only here: later, NodeRestriction lets no node change its taints.
     let taints = (!seen.taints.is_empty()).then(|| seen.taints.clone());
-    Node { metadata, spec: Some(NodeSpec { taints, ..NodeSpec::default() }), status: None }
+    let in_use = (!in_use.is_empty()).then(|| in_use.iter().cloned().collect());
+    let status = in_use.map(|list| NodeStatus { volumes_in_use: Some(list), ..NodeStatus::default() });
+    Node { metadata, spec: Some(NodeSpec { taints, ..NodeSpec::default() }), status }
 }
 
 fn owner(node: &Node) -> OwnerReference {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::decide::decide;
 use super::in_use::InUse;
 use super::machine::Machine;
-use super::model::{Action, HEARTBEAT, LEASE_RENEWAL, LeaseSeen, NodeSeen, Observed, Step};
+use super::model::{Action, HEARTBEAT, LEASE_RENEWAL, LeaseSeen, NodeSeen, Observed, Step, Why};
 use super::object;
 
 fn at(second: i64) -> Timestamp {
@@ -47,7 +47,7 @@ fn step(seen: &NodeSeen) -> Step {
 /// A node as it is when everything has been written.
 fn settled() -> NodeSeen {
     let mut seen = seen();
-    let mut node = object::node(&seen);
+    let mut node = object::node(&seen, &BTreeSet::new());
     node.metadata.uid = Some("u".into());
     seen.csi_node = Some(object::csi_node(&node));
     seen.node = Some(node);
@@ -81,8 +81,12 @@ fn decisions() {
     let lacking = with_node(|node| {
         node.status.as_mut().unwrap().allocatable.as_mut().unwrap().remove("cpu");
     });
-    let table: [(&str, NodeSeen, fn(&Step) -> bool); 10] = [
-        ("new", seen(), |s| matches!(s, Step::Do(Action::Register(_)))),
+    let table: [(&str, NodeSeen, fn(&Step) -> bool); 11] = [
+        ("mounts not known yet", seen(), |s| matches!(s, Step::Wait(Why::MountsUnknown))),
+        ("new", NodeSeen { in_use: Some((names(&["a"]), names(&[]))), ..seen() }, |s| {
+            let in_use = |node: &Node| bowline_api::node::volumes_in_use(node) == ["a"];
+            matches!(s, Step::Do(Action::Register(node)) if in_use(node))
+        }),
         ("settled", settled(), |s| *s == Step::Done),
         ("with an extended resource", extended, |s| *s == Step::Done),
         ("without one of ours", lacking, |s| matches!(s, Step::Do(Action::PatchStatus(_)))),
