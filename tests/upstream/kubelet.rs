@@ -8,13 +8,13 @@ use crate::support::machine;
 use crate::support::objects::{create, delete, until, until_gone};
 use crate::support::ports::free_ports;
 use crate::support::program::Program;
+use crate::support::upstream::client_of;
 
 const NODE: &str = "node-1";
 const DRIVER: &str = "local.csi.bowline.dev";
 
-fn kubelet(setup: &Setup) -> Program {
+fn kubelet(setup: &Setup, port: u16) -> Program {
     let kubeconfig = setup.server.user(&format!("system:node:{NODE}"), "system:nodes");
-    let [port] = free_ports();
     let words = [
         "kubelet".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -29,6 +29,24 @@ fn kubelet(setup: &Setup) -> Program {
     ];
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Program::start(setup.dir(), "kubelet", env!("CARGO_BIN_EXE_bowline"), &words)
+}
+
+/// The page of metrics, asked for with a certificate that the node's authority signed.
+async fn metrics(setup: &Setup, port: u16) -> String {
+    let text = std::fs::read_to_string(setup.server.user("monitor", "monitors")).expect("a kubeconfig");
+    let line = |line: &str| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        match line.trim_start().split(':').next() {
+            Some("server") => format!("{indent}server: https://127.0.0.1:{port}\n"),
+            // The kubelet signs its own.
+            Some("certificate-authority-data") => format!("{indent}insecure-skip-tls-verify: true\n"),
+            _ => format!("{line}\n"),
+        }
+    };
+    let path = setup.dir().join("kubelet.kubeconfig");
+    std::fs::write(&path, text.lines().map(line).collect::<String>()).expect("a kubeconfig");
+    let request = http::Request::get("/metrics").body(Vec::new()).expect("a request");
+    client_of(&path).await.request_text(request).await.expect("a page")
 }
 
 /// Ends what a failed test left.
@@ -51,7 +69,8 @@ async fn journey(by: By) {
     let _provisioner = setup.sidecar(By::Us, "csi-provisioner", 1).await;
     let _attacher = setup.sidecar(By::Us, "csi-attacher", 1).await;
     let _registrar = setup.registrar(&setup.dir().join("kubelet/plugins_registry"));
-    let mut kubelet = kubelet(&setup);
+    let [port] = free_ports();
+    let mut kubelet = kubelet(&setup, port);
     let csi_nodes: Api<CSINode> = Api::all(setup.client.clone());
     let knows = |node: Option<&CSINode>| {
         node.is_some_and(|node| node.spec.drivers.iter().any(|driver| driver.name == DRIVER))
@@ -68,6 +87,10 @@ async fn journey(by: By) {
     create(&pods, &pod.grace_seconds(1).build()).await.expect("a pod");
     setup.running("user").await;
     assert_eq!(setup.images(), 2, "PROV-1");
+    let page = metrics(&setup, port).await;
+    for family in ["workqueue_adds_total{name=\"volumemanager\"}", "process_start_time_seconds"] {
+        assert!(page.lines().any(|line| line.starts_with(family)), "{family} is not in:\n{page}");
+    }
     delete(&pods, "user").await.expect("deleted");
     until_gone(&pods, "user").await.expect("gone");
     setup.delete(&[], &["eager", "patient"]).await;

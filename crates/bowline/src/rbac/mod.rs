@@ -23,6 +23,13 @@ fn lease(program: &'static str) -> Vec<objects::Rule> {
     ]
 }
 
+/// To act as these accounts, which are made if they are missing.
+fn tokens(accounts: &[&str]) -> Vec<objects::Rule> {
+    let tokens = objects::Rule::new("", "serviceaccounts/token", &["create"]);
+    let names = accounts.iter().map(|account| (*account).to_owned()).collect();
+    vec![objects::Rule::new("", "serviceaccounts", &["create"]), objects::Rule { names, ..tokens }]
+}
+
 /// Print the least rights of programs, for kubectl apply
 #[derive(clap::Args)]
 pub struct Rbac {
@@ -44,6 +51,10 @@ pub struct Rbac {
     /// Grant to the user of a client certificate instead of to a service account
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// For kube-controller-manager --use-service-account-credentials: it fills its caches and issues tokens for the accounts
+    /// of its controllers, whose own rights are upstream's system:controller roles
+    #[arg(long)]
+    use_service_account_credentials: bool,
     /// Let the sidecars read the secrets that classes and volumes name
     #[arg(long)]
     secrets: bool,
@@ -69,7 +80,14 @@ impl Rbac {
             "kube-controller-manager" => {
                 let controllers = enabled(&self.controllers).map_err(anyhow::Error::msg)?;
                 let rights = controllers.iter().flat_map(|controller| rights::each(controller.rights));
-                Grant::new("kube-controller-manager", rights, lease("kube-controller-manager"))
+                let mut own = lease("kube-controller-manager");
+                if self.use_service_account_credentials {
+                    let accounts: Vec<&str> = controllers.iter().map(|one| one.account).collect();
+                    own.extend(tokens(&accounts));
+                    let rights = rights.filter(|right| matches!(right.verb, "list" | "watch"));
+                    return Ok(Grant::new("kube-controller-manager", rights, own));
+                }
+                Grant::new("kube-controller-manager", rights, own)
             }
             "kube-scheduler" => {
                 Grant::new("kube-scheduler", rights::each(rights::SCHEDULER), lease("kube-scheduler"))

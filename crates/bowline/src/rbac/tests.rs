@@ -49,17 +49,61 @@ fn controllers_and_scheduler_need_no_more_than_upstreams() {
     assert_eq!(beyond, [], "kube-scheduler");
 }
 
+/// The rules of the manifests that upstream's sidecars are deployed with (`tests/peers/rbac`).
+fn manifest(text: &str, kind: &str) -> Vec<Value> {
+    let documents =
+        text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).expect("an object"));
+    let roles = documents.filter(|object| object["kind"] == kind);
+    roles.flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+#[test]
+fn sidecars_need_no_more_than_upstreams() {
+    let provisioner = include_str!("../../../../tests/peers/rbac/csi-provisioner.yaml");
+    let attacher = include_str!("../../../../tests/peers/rbac/csi-attacher.yaml");
+    // Upstream's provisioner reads the class that a claim names, too; its manifest does not say so.
+    let class = Right { group: "storage.k8s.io", resource: "volumeattributesclasses".into(), verb: "get" };
+    let cases = [
+        (rights::PROVISIONER, provisioner, "ClusterRole", vec![class]),
+        (rights::PROVISIONER_LEASES, provisioner, "Role", vec![]),
+        (rights::ATTACHER, attacher, "ClusterRole", vec![]),
+        (rights::ATTACHER_LEASES, attacher, "Role", vec![]),
+    ];
+    for (table, text, kind, expected) in cases {
+        let rules = manifest(text, kind);
+        assert!(!rules.is_empty(), "{kind}");
+        let beyond: Vec<Right> = rights::each(table).filter(|right| !allows(&rules, right)).collect();
+        assert_eq!(beyond, expected, "{kind} of {table:?}");
+    }
+}
+
+fn rbac(controllers: &str) -> Rbac {
+    Rbac {
+        programs: Vec::new(),
+        controllers: controllers.split(',').map(String::from).collect(),
+        namespace: "kube-system".into(),
+        user: None,
+        use_service_account_credentials: false,
+        secrets: false,
+    }
+}
+
+#[test]
+fn a_program_with_account_credentials_reads_and_issues_tokens_of_its_controllers_alone() {
+    let rbac = Rbac { use_service_account_credentials: true, ..rbac("pv-protection,attachdetach") };
+    let grant = rbac.grant("kube-controller-manager").expect("known controllers");
+    let verbs: BTreeSet<String> = grant.cluster.into_iter().flat_map(|rule| rule.verbs).collect();
+    assert_eq!(verbs, ["list", "watch"].map(String::from).into());
+    let tokens = grant.own.iter().find(|rule| rule.resources == ["serviceaccounts/token"]).expect("tokens");
+    assert_eq!(tokens.verbs, ["create"]);
+    let names: BTreeSet<&str> = tokens.names.iter().map(String::as_str).collect();
+    assert_eq!(names, ["attachdetach-controller", "pv-protection-controller"].into());
+}
+
 #[test]
 fn fewer_controllers_get_fewer_rights() {
     let grant = |controllers: &str| {
-        let rbac = Rbac {
-            programs: Vec::new(),
-            controllers: controllers.split(',').map(String::from).collect(),
-            namespace: "kube-system".into(),
-            user: None,
-            secrets: false,
-        };
-        let grant = rbac.grant("kube-controller-manager").expect("known controllers");
+        let grant = rbac(controllers).grant("kube-controller-manager").expect("known controllers");
         let resources = grant.cluster.into_iter().flat_map(|rule| rule.resources);
         resources.collect::<BTreeSet<String>>()
     };
