@@ -46,8 +46,8 @@ struct Users(Mutex<Present>);
 #[derive(Default)]
 struct Present {
     users: HashMap<(Level, String), Arc<UserSeats>>,
-    /// Requests of all users of a level.
-    total: HashMap<Level, usize>,
+    /// Users of a level, and requests of all of them.
+    total: HashMap<Level, (usize, usize)>,
 }
 
 struct UserSeats {
@@ -120,8 +120,11 @@ impl Limited {
         let key = (level, user.to_owned());
         let mut present = self.users.lock();
         let own = present.users.get(&key).map_or(0, |of| of.present.load(Ordering::Relaxed));
-        let total = present.total.get(&level).copied().unwrap_or_default();
-        if own >= self.share + WAITING_MAX || total >= self.of(level).present_max {
+        let (users, requests) = present.total.get(&level).copied().unwrap_or_default();
+        let users = users + usize::from(own == 0);
+        // A place is left for one more user: those who fill their lines do not keep others out.
+        let fair = (self.of(level).present_max / (users + 1)).max(1);
+        if own >= fair.min(self.share + WAITING_MAX) || requests >= self.of(level).present_max {
             return Err(Refusal::QueueFull);
         }
         let of = present.users.entry(key.clone()).or_insert_with(|| {
@@ -130,7 +133,7 @@ impl Limited {
         });
         let of = of.clone();
         of.present.fetch_add(1, Ordering::Relaxed);
-        present.total.insert(level, total + 1);
+        present.total.insert(level, (users, requests + 1));
         Ok(Place { users: self.users.clone(), key, of })
     }
 }
@@ -144,10 +147,12 @@ impl Users {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut present = self.users.lock();
-        if let Some(total) = present.total.get_mut(&self.key.0) {
-            *total = total.saturating_sub(1);
+        let was_last = self.of.present.fetch_sub(1, Ordering::Relaxed) == 1;
+        if let Some((users, requests)) = present.total.get_mut(&self.key.0) {
+            *users = users.saturating_sub(usize::from(was_last));
+            *requests = requests.saturating_sub(1);
         }
-        if self.of.present.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if was_last {
             present.users.remove(&self.key);
         }
     }

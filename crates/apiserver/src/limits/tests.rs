@@ -184,6 +184,26 @@ async fn all_lines_together_have_an_end() {
     assert_eq!(limits.reads.users(), 0);
 }
 
+/// Ten tenants who fill their lines do not keep an eleventh out.
+#[tokio::test(start_paused = true)]
+async fn full_lines_leave_room_for_a_late_user() {
+    let limits = sixteen();
+    let users: Vec<User> = (0..32).map(|number| user(&format!("u{number}"), &[])).collect();
+    let flood = (0..300).flat_map(|_| &users);
+    let mut waiting: Vec<_> = flood.map(|user| Box::pin(limits.enter(user, Request::ReadOnly))).collect();
+    let mut served = Vec::new();
+    waiting.retain_mut(|one| match one.now_or_never() {
+        Some(answer) => {
+            served.extend(answer.ok());
+            false
+        }
+        None => true,
+    });
+    assert_eq!(served.len() + waiting.len(), 32 * (3_208 / 33));
+    let late = user("late", &[]);
+    assert!(limits.enter(&late, Request::ReadOnly).now_or_never().is_none(), "it waits");
+}
+
 #[test]
 fn streams_and_connections_are_counted() {
     let settings = LimitSettings { max_long_running: 8, max_long_running_per_user: 4, ..Default::default() };

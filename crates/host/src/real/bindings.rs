@@ -105,9 +105,18 @@ fn what(binding: &Binding) -> String {
 
 /// A part of the machine that is no volume, as it is.
 pub(super) fn part(source: &Path, target: &Path, options: MountOptions) -> Result<Detached> {
+    of_machine(source, target, options, true)
+}
+
+/// The same, without what is mounted below it.
+pub(super) fn part_alone(source: &Path, target: &Path, options: MountOptions) -> Result<Detached> {
+    of_machine(source, target, options, false)
+}
+
+fn of_machine(source: &Path, target: &Path, options: MountOptions, recursive: bool) -> Result<Detached> {
     let what = format!("mount `{}` at `{}`", source.display(), target.display());
     let file = call(&what, openat(CWD, source, LOOK, Mode::empty()))?;
-    detached(what, &file, target, options, true)
+    detached(what, &file, target, options, recursive)
 }
 
 fn detached(

@@ -5,6 +5,7 @@
 //! came from. A workload that moved the directory meanwhile could lead it out of the tree otherwise. Then the way is
 //! taken once more from the top, and what is no longer there is left out.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +33,27 @@ struct Level {
     below: Vec<CString>,
 }
 
+/// From the top to where the walk is.
+#[derive(Default)]
+struct Levels {
+    list: Vec<Level>,
+    /// A directory that a workload moved below itself, by way of another one, would be entered for ever.
+    inside: HashSet<(u64, u64)>,
+}
+
+impl Levels {
+    fn push(&mut self, level: Level) {
+        self.inside.insert(level.identity);
+        self.list.push(level);
+    }
+
+    fn truncate(&mut self, left: usize) {
+        for level in self.list.drain(left..) {
+            self.inside.remove(&level.identity);
+        }
+    }
+}
+
 impl Place<'_> {
     /// Opens what is here; nothing if it has gone, or is on another mount.
     pub fn open(&self, flags: OFlags) -> io::Result<Option<OwnedFd>> {
@@ -55,18 +77,20 @@ pub(super) fn each_below(
     mut visit: impl FnMut(&Place<'_>) -> io::Result<Option<FileType>>,
 ) -> io::Result<()> {
     let mut here = top.try_clone()?;
-    let mut levels = Vec::new();
+    let mut levels = Levels::default();
     enter(&here, CString::default(), &mut levels, &mut visit)?;
-    while let Some(level) = levels.last_mut() {
+    while let Some(level) = levels.list.last_mut() {
         if let Some(name) = level.below.pop() {
-            if let Some(dir) = open(&here, &name, OFlags::DIRECTORY, ResolveFlags::BENEATH)? {
+            if let Some(dir) = open(&here, &name, OFlags::DIRECTORY, ResolveFlags::BENEATH)?
+                && !levels.inside.contains(&identity(&dir)?)
+            {
                 here = dir;
                 enter(&here, name, &mut levels, &mut visit)?;
             }
             continue;
         }
-        levels.pop();
-        if !levels.is_empty() {
+        levels.truncate(levels.list.len() - 1);
+        if !levels.list.is_empty() {
             here = up(&here, top, &mut levels)?;
         }
     }
@@ -77,7 +101,7 @@ pub(super) fn each_below(
 fn enter(
     here: &OwnedFd,
     name: CString,
-    levels: &mut Vec<Level>,
+    levels: &mut Levels,
     visit: &mut impl FnMut(&Place<'_>) -> io::Result<Option<FileType>>,
 ) -> io::Result<()> {
     levels.push(Level { name, identity: identity(here)?, below: Vec::new() });
@@ -88,27 +112,27 @@ fn enter(
         if name == c"." || name == c".." {
             continue;
         }
-        if visit(&Place { dir: here, name, levels: levels.as_slice() })? == Some(FileType::Directory) {
+        if visit(&Place { dir: here, name, levels: &levels.list })? == Some(FileType::Directory) {
             below.push(name.to_owned());
         }
     }
-    if let Some(level) = levels.last_mut() {
+    if let Some(level) = levels.list.last_mut() {
         level.below = below;
     }
     Ok(())
 }
 
 /// The directory of the last level, from one that is or was in it. Levels that are no longer there are dropped.
-fn up(here: &OwnedFd, top: &OwnedFd, levels: &mut Vec<Level>) -> io::Result<OwnedFd> {
+fn up(here: &OwnedFd, top: &OwnedFd, levels: &mut Levels) -> io::Result<OwnedFd> {
     let parent = open(here, c"..", OFlags::DIRECTORY, ResolveFlags::empty())?;
-    if let (Some(parent), Some(level)) = (parent, levels.last())
+    if let (Some(parent), Some(level)) = (parent, levels.list.last())
         && identity(&parent)? == level.identity
     {
         return Ok(parent);
     }
     let mut found = top.try_clone()?;
     let mut left = 1;
-    for level in levels.iter().skip(1) {
+    for level in levels.list.iter().skip(1) {
         match open(&found, &level.name, OFlags::DIRECTORY, ResolveFlags::BENEATH)? {
             Some(dir) if identity(&dir)? == level.identity => found = dir,
             _ => break,
@@ -172,6 +196,22 @@ mod tests {
             }
         });
         assert_eq!(seen, ["a", "a/b", "a/b/c", "a/b/c/d", "a/y", "z"]);
+    }
+
+    /// Two directories that are moved into each other in turns.
+    #[test]
+    fn a_directory_above_the_walk_is_not_entered_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().join("top");
+        fs::create_dir_all(top.join("a/b/in")).unwrap();
+        let seen = visited(&top, |path| {
+            if path == "a/b/in" {
+                fs::rename(top.join("a/b"), top.join("b")).unwrap();
+                fs::remove_dir(top.join("b/in")).unwrap();
+                fs::rename(top.join("a"), top.join("b/in")).unwrap();
+            }
+        });
+        assert_eq!(seen, ["a", "a/b", "a/b/in"]);
     }
 
     /// What was above the walk has gone; what is beside it is walked all the same.

@@ -12,12 +12,13 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 /// As many as a message has room for.
 const SHOWN: usize = 3;
 
-/// What each process does with the filesystem on the device with this number (`7:12`, as sysfs has it). Processes that end
-/// meanwhile are left out, and one of each mount namespace stands for all that share it.
+/// What each other process does with the filesystem on the device with this number (`7:12`, as sysfs has it). Processes that
+/// end meanwhile are left out, and one of each mount namespace stands for all that share it.
 pub(super) fn of(number: &str) -> Vec<String> {
+    let own = std::process::id().to_string();
     let mut seen = BTreeSet::from([namespace(Path::new("/proc/self")).unwrap_or_default()]);
     let mut holders = Vec::new();
-    for process in processes() {
+    for process in processes().filter(|process| !process.ends_with(&own)) {
         let known = namespace(&process).is_none_or(|namespace| !seen.insert(namespace));
         let how = if !known && mounts(&process, number) {
             "has it mounted in another mount namespace"

@@ -413,12 +413,11 @@ fn detach_failed(device: &Path, errno: Errno) -> KernelError {
 /// What keeps a device busy, or how to find it.
 fn users(device: &Path) -> String {
     let number = attribute(device, "dev").map(|number| String::from_utf8_lossy(&number).into_owned());
-    let holders = number.map(|number| holders::of(&number)).unwrap_or_default();
-    if holders.is_empty() {
-        let device = device.display();
-        return format!("`lsof {device}` and `findmnt {device}` show what uses it");
-    }
-    holders.join(", ")
+    let number = number.unwrap_or_default();
+    let device = device.display();
+    let show = format!("`lsof {device}` and `grep -l ' {number} ' /proc/*/mountinfo` show what uses it");
+    let holders = holders::of(&number);
+    if holders.is_empty() { show } else { format!("{}; {show}", holders.join(", ")) }
 }
 
 /// Exclusive, because the kernel would otherwise accept the request for a mounted device and act on it later.

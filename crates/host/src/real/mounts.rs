@@ -88,12 +88,21 @@ const MEMORY: &str = "tmpfs";
 /// Kernels before 6.4, and those inside a user namespace, do not know it.
 const NO_SWAP: &str = "noswap";
 
+/// An empty file takes about a kibibyte of the kernel's memory, which counts for no size.
+const BYTES_PER_FILE: u64 = 4096;
+/// Files that a small filesystem in memory may have all the same.
+const FILES_MIN: u64 = 1024;
+
 pub(super) fn mount_memory(target: &Path, size: Option<u64>) -> Result<()> {
-    let size: Vec<String> = size.map(|bytes| format!("size={bytes}")).into_iter().collect();
-    let unswapped = [size.as_slice(), &[NO_SWAP.to_owned()]].concat();
+    let bounds = |bytes: u64| {
+        let files = (bytes / BYTES_PER_FILE).max(FILES_MIN);
+        [format!("size={bytes}"), format!("nr_inodes={files}")]
+    };
+    let bounds: Vec<String> = size.map(bounds).into_iter().flatten().collect();
+    let unswapped = [bounds.as_slice(), &[NO_SWAP.to_owned()]].concat();
     match mount(Path::new(MEMORY), target, MEMORY, &unswapped) {
         Err(error) if error.errno == Some(Errno::INVAL.raw_os_error()) => {
-            mount(Path::new(MEMORY), target, MEMORY, &size)
+            mount(Path::new(MEMORY), target, MEMORY, &bounds)
         }
         result => result,
     }

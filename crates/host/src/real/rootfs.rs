@@ -165,13 +165,13 @@ fn permissions(path: &str) -> Result<fs::Permissions> {
     Ok(metadata.permissions())
 }
 
-/// Returns what was borrowed.
+/// Returns what was borrowed. What is mounted below it is left out, as it is of directories of the root.
 fn borrow_programs(root: &Path) -> Result<Vec<&'static Path>> {
     let mounted = mountinfo::read()?;
     let is_mount = |path: &&Path| mounted.iter().any(|mount| mount.target == **path);
     let borrowed: Vec<&Path> = PROGRAMS.map(Path::new).into_iter().filter(is_mount).collect();
     for path in &borrowed {
-        bind(root, bindings::part(path, path, BORROWED)?)?;
+        bind(root, bindings::part_alone(path, path, BORROWED)?)?;
     }
     Ok(borrowed)
 }

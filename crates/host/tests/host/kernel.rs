@@ -150,12 +150,17 @@ async fn releasing_another_image_keeps_the_hold() {
 async fn a_busy_device_names_the_process_that_has_it_open() {
     let world = World::new();
     let device = world.device("image", 1).await;
-    let open = std::fs::File::open(&device).unwrap();
-    let refused = world.host.kernel.loop_detach(&device).await.unwrap_err();
-    let expected = format!("process {} (", std::process::id());
-    assert!(refused.to_string().contains(&expected), "{refused}");
-    assert!(refused.to_string().contains("has the device open"), "{refused}");
-    drop(open);
+    let mut holder = std::process::Command::new("sleep")
+        .arg("1000")
+        .stdin(std::fs::File::open(&device).unwrap())
+        .spawn()
+        .unwrap();
+    let refused = world.host.kernel.loop_detach(&device).await.unwrap_err().to_string();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let expected =
+        format!("process {} (sleep) has the device open; `lsof {}`", holder.id(), device.display());
+    assert!(refused.contains(&expected), "{refused}");
     world.host.kernel.loop_attach(&world.path("image"), false).await.unwrap();
     world.host.kernel.loop_detach(&device).await.unwrap();
 }
@@ -177,9 +182,10 @@ async fn a_busy_device_names_the_process_that_has_it_mounted_in_its_own_namespac
     let refused = world.host.kernel.loop_detach(&device).await.unwrap_err();
     holder.kill().unwrap();
     holder.wait().unwrap();
-    let expected = format!("process {} (", holder.id());
+    let expected = format!("process {} (sleep) has it mounted in another mount namespace", holder.id());
     assert!(refused.to_string().contains(&expected), "{refused}");
-    assert!(refused.to_string().contains("mounted in another mount namespace"), "{refused}");
+    let own = format!("process {} ", std::process::id());
+    assert!(!refused.to_string().contains(&own), "{refused}");
     until_free(&device).await;
     world.host.kernel.loop_detach(&device).await.unwrap();
 }
@@ -284,6 +290,9 @@ async fn a_filesystem_in_memory_has_its_size_and_goes_with_its_mount() {
     let target = world.path("memory");
     world.host.kernel.mount_memory(&target, Some(1 << 20)).await.unwrap();
     assert_eq!(world.host.disk.space(&target).await.unwrap().total, 1 << 20);
+    // Files without a byte take the kernel's memory, too.
+    let full = (0..2_000).find_map(|number| std::fs::File::create(target.join(number.to_string())).err());
+    assert_eq!(full.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
     world.host.kernel.unmount(&target).await.unwrap();
 }
 

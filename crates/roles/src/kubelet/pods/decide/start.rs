@@ -118,10 +118,8 @@ pub fn run_of(seen: &Observed, pod: &Pod, name: &str, init: bool) -> Run {
 fn runs_again(seen: &Observed, pod: &Pod, init: &str) -> bool {
     let earlier = |name: &str| seen.latest(name).is_none_or(|attempt| attempt.earlier_boot);
     let starts = |container: &Container| !matches!(due(seen, pod, container, false), Due::Ended(_));
-    let policy = pod.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
     let apps = spec::app_containers(pod);
     !pod.deleting()
-        && policy != Some("Never")
         && earlier(init)
         && apps.iter().all(|container| earlier(&container.name))
         && apps.iter().any(starts)

@@ -360,6 +360,7 @@ fn init_containers_run_again_after_the_machine_was_restarted() {
         ),
         ("all work is done", cut("OnFailure").with("main", main(0)), "status Succeeded"),
         ("never again", cut("Never"), "status Failed"),
+        ("never again, cut before it ran", cut("Never").with("main", vec![]), "start one/1"),
     ];
     for (name, seen, expected) in table {
         assert_eq!(short(&decide(&seen)), expected, "{name}");
