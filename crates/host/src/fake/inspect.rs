@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::tree::FsId;
-use super::{FakeHost, Program, loops, mounts, net};
+use super::{FakeHost, Program, loops, mounts};
 use crate::Clock;
 use crate::containers::{ContainerSpec, SIGNALLED, State};
 use crate::disk::{Owner, Space};
@@ -196,20 +196,5 @@ impl FakeHost {
     /// Frees every locked file, as the end of the processes that hold them does.
     pub fn release_locks(&self) {
         self.world().locks.clear();
-    }
-
-    /// A power cut: mounts, loop devices, sockets and processes go, files stay.
-    pub fn reboot(&self) {
-        let now = self.now();
-        let mut world = self.world();
-        let running: Vec<String> = world.containers.keys().cloned().collect();
-        for id in running {
-            world.end_container(&id, 137, Some("container shim was killed"), now);
-        }
-        world.containers.values_mut().for_each(|container| container.earlier_boot = true);
-        world.loops.clear();
-        world.locks.clear();
-        world.sockets = net::Sockets::default();
-        world.tree.reboot();
     }
 }

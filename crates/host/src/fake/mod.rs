@@ -16,6 +16,7 @@ mod kernel;
 mod loops;
 mod mounts;
 mod net;
+mod power;
 mod tree;
 mod trees;
 
@@ -32,6 +33,7 @@ use crate::disk::Walk;
 use crate::kernel::KernelError;
 use crate::{Clock, Failpoints, Host, Random, Uptime};
 pub use containers::Program;
+pub use power::FakeNode;
 use tree::Tree;
 
 /// 2026-01-01T00:00:00Z, when every fake world begins.

@@ -130,6 +130,12 @@ impl Table {
         Ok(())
     }
 
+    /// Takes every mount off a directory and off what is below it.
+    pub fn remove_below(&mut self, dir: &Path) {
+        self.entries.retain(|_, entry| !entry.mount.target.starts_with(dir));
+        self.by_target.retain(|target, _| !target.starts_with(dir));
+    }
+
     pub fn is_target(&self, path: &Path) -> bool {
         self.by_target.contains_key(path)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bowline_host::Host;
 use bowline_host::disk::{Extent, Space};
-use bowline_host::fake::{self, FakeHost};
+use bowline_host::fake::{self, FakeHost, FakeNode};
 use bowline_host::kernel::{Content, LoopDevice, Queue};
 use nix::libc;
 
@@ -71,6 +71,36 @@ async fn a_frozen_filesystem_refuses_writes_until_thawed() {
     kernel.mount(&device, &at("stage"), "ext4", &[]).await.unwrap();
     disk.write_atomic(&at("stage/file"), b"rebooted", 0o600).await.unwrap();
     assert!(disk.read(&at("stage/file")).await.is_ok());
+}
+
+/// Nodes of a simulation share one machine; one of them loses power, the others notice nothing.
+#[tokio::test(start_paused = true)]
+async fn one_node_loses_power() {
+    let (host, fake, _device) = staged("ext4").await;
+    let (disk, kernel) = (&host.disk, &host.kernel);
+    disk.write_atomic(&at("stage/file"), b"kept", 0o600).await.unwrap();
+    disk.create_sparse(&at("second"), 1 << 30).await.unwrap();
+    disk.create_sparse(&at("shown-nowhere"), 1 << 30).await.unwrap();
+    disk.create_sparse(&at("used"), 1 << 30).await.unwrap();
+    let second = kernel.loop_attach(&at("second"), false).await.unwrap();
+    kernel.make_filesystem(&second, "ext4", &[]).await.unwrap();
+    kernel.mount(&second, &at("other"), "ext4", &[]).await.unwrap();
+    kernel.loop_attach(&at("shown-nowhere"), false).await.unwrap();
+    kernel.loop_attach(&at("used"), false).await.unwrap();
+
+    let used = at("used");
+    fake.reboot_node(&FakeNode {
+        dir: &at("stage"),
+        containers: &[],
+        used_elsewhere: &|image| image == used,
+    });
+    let targets: Vec<PathBuf> = fake.mounts().into_iter().map(|mount| mount.target).collect();
+    assert_eq!(targets, [at("other")]);
+    let images: Vec<PathBuf> = fake.loops().into_iter().map(|(_, image)| image).collect();
+    assert_eq!(images, [at("second"), at("used")]);
+    let device = kernel.loop_attach(&at("image"), false).await.unwrap();
+    kernel.mount(&device, &at("stage"), "ext4", &[]).await.unwrap();
+    assert_eq!(disk.read(&at("stage/file")).await.unwrap(), b"kept");
 }
 
 #[tokio::test(start_paused = true)]
