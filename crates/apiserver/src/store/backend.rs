@@ -23,7 +23,7 @@ pub struct Record {
 }
 
 /// What a backend held when it was opened.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Loaded {
     /// The last version ever given out, deletions included.
     pub version: u64,

@@ -15,6 +15,7 @@ mod errors;
 mod etcd;
 mod expiry;
 mod file;
+mod follower;
 mod object;
 mod options;
 mod recovery;
@@ -41,6 +42,7 @@ pub use check::{Count, Report, check_directory, check_etcd};
 pub use errors::{OpenError, Trouble, WriteError};
 pub use etcd::EtcdSettings;
 pub use file::{DATABASE as OBJECTS, Loss, accept_loss, is_marked, rebuild as compact};
+pub use follower::Feed;
 pub use object::{CLOSING, Event, EventKind, Keep, Stored, frame, json, opening, type_prefix};
 pub use options::{Expiry, Options};
 pub use room::Wanted;
@@ -50,6 +52,7 @@ pub use watch::Watcher;
 
 use etcd::EtcdStore;
 use expiry::Expiries;
+use follower::Follower;
 use sequencer::{Job, Sequencer};
 use snapshot::{Rest, Stretch};
 use state::Shared;
@@ -119,6 +122,8 @@ enum Writer {
         thread: Option<JoinHandle<()>>,
     },
     Etcd(EtcdStore),
+    /// To another store in this process.
+    Follower(Follower),
 }
 
 impl Store {
@@ -133,12 +138,34 @@ impl Store {
     }
 
     pub fn memory_on(options: Options) -> Self {
-        let loaded = Loaded::default();
+        Self::inline(Box::new(backend::Memory), Loaded::default(), options)
+    }
+
+    /// Keeps nothing beyond the process, and starts with objects of another store.
+    pub fn memory_of(loaded: Loaded) -> Self {
+        Self::inline(Box::new(backend::Memory), loaded, Options::default())
+    }
+
+    /// A store on a backend that does not block, with the sequencer in the caller: deterministic on one thread.
+    pub fn inline(backend: Box<dyn Backend>, loaded: Loaded, options: Options) -> Self {
         let expiries = expiries(&options, &loaded);
         let shared = Arc::new(Shared::new(loaded, options.limits));
-        let sequencer = Sequencer::new(shared.clone(), Box::new(backend::Memory), options, expiries.clone());
+        let sequencer = Sequencer::new(shared.clone(), backend, options, expiries.clone());
         let writer = Writer::Inline(Mutex::new(sequencer));
         Self { inner: Arc::new(Inner { shared, expiries, writer, observer: OnceLock::new() }) }
+    }
+
+    /// A second view of this store, as another server has it: it sees what its feed brings, when it brings it.
+    pub fn follower(&self, options: Options) -> (Self, Feed) {
+        let shared = Arc::new(Shared::new(self.contents(), options.limits));
+        let writer = Writer::Follower(Follower::new(self.clone(), shared.clone()));
+        let feed = Feed::new(shared.clone());
+        (Self { inner: Arc::new(Inner { shared, expiries: None, writer, observer: OnceLock::new() }) }, feed)
+    }
+
+    /// Everything that is stored now, to start other stores with; the objects are shared.
+    pub fn contents(&self) -> Loaded {
+        self.inner.shared.read().contents()
     }
 
     /// Keeps everything in a directory, which is created if missing and locked while open. Blocks.
@@ -236,6 +263,7 @@ impl Store {
                 answer.await.map_err(|_| lost())?
             }
             Writer::Etcd(etcd) => etcd.write(write).await,
+            Writer::Follower(follower) => follower.write(write).await,
         }
     }
 
@@ -244,6 +272,10 @@ impl Store {
     pub async fn fresh(&self) -> Result<(), Trouble> {
         match &self.inner.writer {
             Writer::Etcd(etcd) => etcd.fresh().await,
+            Writer::Follower(follower) => {
+                follower.fresh().await;
+                Ok(())
+            }
             Writer::Inline(_) | Writer::Thread { .. } => Ok(()),
         }
     }

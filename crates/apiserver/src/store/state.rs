@@ -206,6 +206,15 @@ impl State {
         self.bytes
     }
 
+    /// All live objects and the version at which they are so.
+    pub fn contents(&self) -> Loaded {
+        let of = |(resource, table): (&Arc<str>, &Table)| {
+            table.objects.values().map(|object| (resource.clone(), object.clone())).collect::<Vec<_>>()
+        };
+        let objects = self.tables.iter().flat_map(of).collect();
+        Loaded { version: self.version, objects, expiries: Vec::new() }
+    }
+
     /// The shared text of a kind's name.
     pub fn name(&self, resource: &str) -> Arc<str> {
         self.tables.get_key_value(resource).map_or_else(|| resource.into(), |(name, _)| name.clone())
