@@ -23,8 +23,6 @@ pub struct Report {
     pub struck: Coverage,
     pub seen: BTreeMap<(Opportunity, String), u64>,
     pub failures: Vec<Failure>,
-    /// The first failure ends the campaign.
-    fail_fast: bool,
     pub took: Duration,
     /// Time spent in histories, by all threads together.
     pub worked: Duration,
@@ -33,16 +31,29 @@ pub struct Report {
 /// A seed and the faults of its history.
 type Job = (u64, Vec<Fault>);
 
-/// Runs the histories of these seeds on all cores, then goes for every cell of the table that none has reached with
+/// What is to be run.
+pub struct Campaign<'a> {
+    pub seeds: std::ops::Range<u64>,
+    pub threads: usize,
+    /// Whether every cell of the table is to be reached.
+    pub complete: bool,
+    /// The first failure ends the campaign.
+    pub fail_fast: bool,
+    /// Told after each history, with how many there will be.
+    pub progress: &'a (dyn Fn(&Report, u64) + Sync),
+}
+
+/// Runs the histories of the seeds on all cores, then goes for every cell of the table that none has reached with
 /// histories of that one fault.
-pub fn run(seeds: std::ops::Range<u64>, threads: usize, complete: bool, fail_fast: bool) -> Report {
-    let (begun, mut report) = (Instant::now(), Report { fail_fast, ..Report::default() });
+pub fn run(campaign: &Campaign<'_>) -> Report {
+    let (begun, mut report) = (Instant::now(), Report::default());
+    let seeds = campaign.seeds.clone();
     let after = seeds.end;
-    report.work(seeds.map(|seed| (seed, faults(seed))).collect(), threads);
-    let tries = if complete { TRIES } else { 0 };
+    report.work(seeds.map(|seed| (seed, faults(seed))).collect(), campaign);
+    let tries = if campaign.complete { TRIES } else { 0 };
     for seed in after..after + tries {
         let one = |(kind, effect)| (seed, vec![Fault { kind, effect, nth: 0 }]);
-        report.work(report.empty().into_iter().map(one).collect(), threads);
+        report.work(report.empty().into_iter().map(one).collect(), campaign);
     }
     report.took = begun.elapsed();
     report
@@ -63,11 +74,12 @@ pub fn outcome(seed: u64, faults: &[Fault]) -> Outcome {
 }
 
 impl Report {
-    fn work(&mut self, jobs: Vec<Job>, threads: usize) {
+    fn work(&mut self, jobs: Vec<Job>, campaign: &Campaign<'_>) {
         let next = AtomicUsize::new(0);
+        let total = self.histories + jobs.len() as u64;
         let report = Mutex::new(&mut *self);
         std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
+            for _ in 0..campaign.threads.max(1) {
                 scope.spawn(|| {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let started = Instant::now();
@@ -75,7 +87,8 @@ impl Report {
                         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                         report.worked += started.elapsed();
                         report.add(job, outcome);
-                        if report.fail_fast && !report.failures.is_empty() {
+                        (campaign.progress)(&report, total);
+                        if campaign.fail_fast && !report.failures.is_empty() {
                             return;
                         }
                     }
@@ -121,19 +134,61 @@ impl Report {
     }
 }
 
-/// The fewest of a seed's faults that still break a promise: each is left out in turn, until none can be.
-pub fn shrink(seed: u64, mut left: Vec<Fault>) -> (Vec<Fault>, Outcome) {
-    let mut broken = outcome(seed, &left);
-    let mut at = 0;
-    while at < left.len() {
+/// The fewest of a seed's faults that still break a promise, and how its history ends with them.
+pub fn shrink(seed: u64, faults: Vec<Fault>) -> (Vec<Fault>, Outcome) {
+    fewest(faults, |faults| outcome(seed, faults))
+}
+
+/// Leaves out each fault in turn, again and again, until none can be.
+fn fewest(mut left: Vec<Fault>, judge: impl Fn(&[Fault]) -> Outcome) -> (Vec<Fault>, Outcome) {
+    let mut broken = judge(&left);
+    let (mut at, mut kept) = (0, 0);
+    while kept < left.len() {
+        at %= left.len();
         let mut fewer = left.clone();
         fewer.remove(at);
-        let without = outcome(seed, &fewer);
+        let without = judge(&fewer);
         if without.violations.is_empty() {
-            at += 1;
+            (at, kept) = (at + 1, kept + 1);
         } else {
-            (left, broken) = (fewer, without);
+            (left, broken, kept) = (fewer, without, 0);
         }
     }
     (left, broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(effect: &'static str) -> Fault {
+        Fault { kind: Kind::CrashBefore, effect, nth: 1 }
+    }
+
+    /// Goal: what is printed is what is needed, and the faults that only hid one another are gone.
+    #[test]
+    fn shrinking_leaves_only_faults_without_which_the_promise_holds() {
+        let all = ["bind path", "mkdir path", "link path", "remove path", "unlink path"].map(fault).to_vec();
+        let has = |faults: &[Fault], effect: &'static str| faults.contains(&fault(effect));
+        let judge = |faults: &[Fault]| {
+            // While `unlink path` is there, `bind path` is needed, too.
+            let breaks = has(faults, "mkdir path")
+                && has(faults, "remove path")
+                && (has(faults, "bind path") || !has(faults, "unlink path"));
+            let violations = if breaks { vec!["broken".to_owned()] } else { Vec::new() };
+            Outcome { violations, ..Outcome::default() }
+        };
+        let (left, outcome) = fewest(all, judge);
+        assert_eq!(left, ["mkdir path", "remove path"].map(fault));
+        assert_eq!(outcome.violations, ["broken"]);
+    }
+
+    /// Goal: the replay command that is printed for a failing seed can be read again.
+    #[test]
+    fn every_fault_can_be_read_back_from_how_it_is_printed() {
+        let all: Vec<Fault> =
+            table::cells().into_iter().map(|(kind, effect)| Fault { kind, effect, nth: 2 }).collect();
+        let printed: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(Fault::parse_all(&printed.join("; ")), Some(all));
+    }
 }

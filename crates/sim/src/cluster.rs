@@ -5,39 +5,33 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_api::{CSIDriver, Namespace, ServiceAccount, StorageClass, build};
-use bowline_apiserver::auth::{self, token::TokenSettings};
-use bowline_apiserver::{Registry, Server, Store, kinds};
-use bowline_drivers::local;
 use bowline_host::Failpoints;
-use bowline_host::fake::{self, FakeHost};
+use bowline_host::fake::{self, FakeHost, FakeNode};
 use bowline_machinery::client::{Line, in_process_with};
-use bowline_machinery::{EffectError, Effects, Journal, Object, Ports};
-use k8s_openapi::api::storage::v1::CSIDriverSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use bowline_machinery::{Effects, Journal, Object, Ports};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Opportunity, Plan};
 use crate::line::api::ApiLine;
 use crate::line::effect::of_point;
 use crate::line::{Caller, Shared};
-use crate::oracle::Oracle;
-use crate::process::doors::{Doors, WallClock};
+use crate::machine::Machine;
+use crate::oracle::{Oracle, kubelet_dir};
+pub use crate::prepared::{CLASS_AT_ONCE, CLASS_LATE, CLASS_RETAIN};
+use crate::process::doors::Doors;
 use crate::process::life::Life;
 use crate::process::{Program, Start, run};
+use crate::servers::ApiServers;
 use crate::upset;
 
 /// Nodes of every cluster.
 pub const NODES: usize = 2;
 /// Longest pause before a process that ended is started again.
 const RESTART_MAX: Duration = Duration::from_secs(10);
-const ISSUER: &str = "https://kubernetes.default.svc";
-pub const CLASS_LATE: &str = "late";
-pub const CLASS_AT_ONCE: &str = "at-once";
-pub const CLASS_RETAIN: &str = "retain";
 
 pub fn node_name(node: usize) -> String {
     format!("node-{node}")
@@ -62,8 +56,9 @@ impl Running {
 pub struct Cluster {
     pub shared: Arc<Shared>,
     pub machine: Arc<FakeHost>,
-    pub wall: WallClock,
-    server: Server,
+    /// Those of the nodes, then that of the control plane.
+    machines: Vec<Arc<Machine>>,
+    servers: Arc<ApiServers>,
     seed: u64,
     /// Whether the garbage collector runs, too: it watches every kind, and volumes have no owners.
     collects: bool,
@@ -71,32 +66,25 @@ pub struct Cluster {
     over: CancellationToken,
 }
 
-#[expect(clippy::expect_used, reason = "a cluster that cannot start is a failed test")]
 impl Cluster {
     pub async fn start(seed: u64, faults: &[Fault]) -> Arc<Self> {
         let (host, machine) = fake::host(seed);
-        let mut registry = Registry::new();
-        kinds::register::register(&mut registry);
-        kinds::register::register_admission_of(&mut registry, &kinds::plugins::Plugins::default());
-        let tokens = TokenSettings::ephemeral(ISSUER).expect("a key for tokens");
-        let access = auth::Settings { tokens: Some(tokens), ..auth::Settings::default() };
-        let server = Server::guarded(Store::memory(), registry, host.clock, host.random, access);
-        let oracle = Oracle::new(machine.clone(), server.store());
+        let servers = ApiServers::start(seed, host.clock, host.random);
+        let oracle = Oracle::new(machine.clone(), &servers.store());
         let (upsets, waiting) = mpsc::unbounded_channel();
         let shared = Shared::new(seed, Plan::of(faults), oracle, upsets);
         let running = Mutex::default();
-        let (wall, over) = (WallClock::default(), CancellationToken::new());
+        let machines = (0..=NODES).map(|number| Arc::new(Machine::new(seed, number))).collect();
         let cluster = Arc::new(Self {
             shared,
             machine,
-            wall,
-            server,
+            machines,
+            servers,
             seed,
             collects: seed.is_multiple_of(8),
             running,
-            over,
+            over: CancellationToken::new(),
         });
-        cluster.prepare().await.expect("the prepared store");
         tokio::spawn(upset::follow(Arc::downgrade(&cluster), waiting));
         let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0xc1_0571);
         for program in programs() {
@@ -108,25 +96,6 @@ impl Cluster {
         cluster
     }
 
-    /// What every cluster starts with; roles of users are left out, since requests from inside are trusted.
-    async fn prepare(&self) -> Result<(), EffectError> {
-        let person = self.person();
-        for name in ["default", "kube-system", "kube-node-lease"] {
-            person.create(&Namespace { metadata: named("", name), ..Default::default() }).await?;
-        }
-        person
-            .create(&ServiceAccount { metadata: named("default", "default"), ..Default::default() })
-            .await?;
-        let spec = CSIDriverSpec { attach_required: Some(true), ..Default::default() };
-        person.create(&CSIDriver { metadata: named("", local::NAME), spec }).await?;
-        let late = build::class(CLASS_LATE, local::NAME).wait_for_consumer();
-        let retain = build::class(CLASS_RETAIN, local::NAME).reclaim("Retain");
-        for class in [late, build::class(CLASS_AT_ONCE, local::NAME), retain] {
-            person.create::<StorageClass>(&class.build()).await?;
-        }
-        Ok(())
-    }
-
     /// A person with kubectl, to whom the world is kind.
     pub fn person(&self) -> Effects {
         let caller = Caller {
@@ -136,14 +105,23 @@ impl Cluster {
             lease: None,
             person: true,
         };
-        self.ports(caller, self.over.clone(), 0, Failpoints::default()).effects("kubectl")
+        let ports = self.ports(Program::Scheduler, caller, self.over.clone(), 0, Failpoints::default());
+        ports.effects("kubectl")
     }
 
-    fn ports(&self, caller: Caller, stop: CancellationToken, stream: u64, points: Failpoints) -> Ports {
+    fn ports(
+        &self,
+        program: Program,
+        caller: Caller,
+        stop: CancellationToken,
+        stream: u64,
+        points: Failpoints,
+    ) -> Ports {
         let random = ChaCha12Rng::seed_from_u64(self.seed ^ name_hash(&caller.process) ^ stream);
-        let host = Doors::open(caller.clone(), self.machine.clone(), self.wall.clone(), random, points);
+        let clocks = self.machine_of(program).clone();
+        let host = Doors::open(caller.clone(), self.machine.clone(), clocks, random, points);
         let line = Line::of(&caller.process, "sim", host.random.clone());
-        let client = in_process_with(ApiLine { caller, server: self.server.clone() }, line);
+        let client = in_process_with(ApiLine { caller, servers: self.servers.clone() }, line);
         Ports::new(client, host, Journal::default(), stop)
     }
 
@@ -152,6 +130,9 @@ impl Cluster {
         let mut random =
             ChaCha12Rng::seed_from_u64(self.seed ^ name_hash(&program.name()) ^ (replica as u64) << 32);
         for generation in 0.. {
+            while let Some(until) = self.machine_of(program).dark_until() {
+                tokio::time::sleep_until(until).await;
+            }
             let process: Arc<str> = format!("{}.{replica}#{generation}", program.name()).into();
             let running = Running { program, life: Life::default(), stop: CancellationToken::new() };
             self.processes().insert(format!("{}.{replica}", program.name()), running.clone());
@@ -163,7 +144,7 @@ impl Cluster {
                 person: false,
             };
             let points = self.points(&process, &running);
-            let ports = self.ports(caller, running.stop.clone(), random.next_u64(), points);
+            let ports = self.ports(program, caller, running.stop.clone(), random.next_u64(), points);
             let host = ports.host.clone();
             let start =
                 Start { program, identity: replicas.then(|| process.to_string()), collects: self.collects };
@@ -198,6 +179,32 @@ impl Cluster {
         })
     }
 
+    /// The machine that a program runs on.
+    pub fn machine_of(&self, program: Program) -> &Arc<Machine> {
+        &self.machines[program.node().unwrap_or(NODES)]
+    }
+
+    /// One node loses power for a while.
+    pub fn power_cut(&self, node: usize, lasts: Duration) {
+        for one in self.processes().values().filter(|one| one.program.ends_with(node)) {
+            one.kill();
+        }
+        self.machines[node].power_cut(lasts);
+        let name = node_name(node);
+        let mut oracle = self.shared.oracle();
+        oracle.node_lost(&name);
+        self.machine.reboot_node(&FakeNode {
+            dir: &kubelet_dir(&name),
+            containers: &self.shared.containers_of(&Program::Kubelet(node).name()),
+            used_elsewhere: &|image| oracle.is_staged(image),
+        });
+    }
+
+    /// Until when some node has no power.
+    pub fn dark_until(&self) -> Option<Instant> {
+        self.machines.iter().filter_map(|machine| machine.dark_until()).max()
+    }
+
     pub fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,11 +227,6 @@ fn programs() -> Vec<Program> {
     ];
     programs.extend((0..NODES).flat_map(|node| [Program::Registrar(node), Program::Kubelet(node)]));
     programs
-}
-
-fn named(namespace: &str, name: &str) -> ObjectMeta {
-    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-    ObjectMeta { name: Some(name.into()), namespace, ..Default::default() }
 }
 
 /// FNV-1a: the same on every machine.

@@ -1,5 +1,6 @@
 //! One history: a cluster, a workload, faults, and the end at which nothing may be left.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,6 +8,7 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::fault::{Coverage, Fault, Kind, Opportunity, faults};
 use crate::oracle::Logs;
+use crate::prepared;
 use crate::workload::{Workload, delete_all};
 
 /// Virtual time within which everything settles after the last fault: the longest back-offs are five minutes.
@@ -34,6 +36,7 @@ pub fn history(seed: u64) -> std::io::Result<Outcome> {
 
 /// The history of a seed with other faults than its own.
 pub fn with_faults(seed: u64, faults: &[Fault]) -> std::io::Result<Outcome> {
+    LazyLock::force(&prepared::CONTENTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(live(seed, faults)))
 }
@@ -64,7 +67,8 @@ async fn settle(cluster: &Cluster) -> Vec<String> {
     delete_all(cluster).await;
     let late = cluster.shared.plan().struck.keys().any(|(kind, _)| *kind == Kind::LateLanding);
     let quiet = if late { QUIET_AFTER_LATE } else { QUIET };
-    let deadline = Instant::now() + SETTLES;
+    let lit = cluster.dark_until().unwrap_or_else(Instant::now);
+    let deadline = lit + SETTLES;
     let mut empty_since = None;
     loop {
         let left = {

@@ -5,8 +5,10 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use bowline_sim::campaign::{self, Report};
+use bowline_sim::campaign::{self, Campaign, Report};
 use bowline_sim::fault::{Fault, faults, table};
 
 /// Enough for every cell of the table.
@@ -15,6 +17,8 @@ const HISTORIES: u64 = 1000;
 const SHRUNK: usize = 3;
 /// Lines of a failing history that are shown.
 const TAIL: usize = 80;
+/// How often a long run says how far it is.
+const PROGRESS: Duration = Duration::from_secs(15);
 
 fn main() -> io::Result<ExitCode> {
     let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
@@ -32,8 +36,28 @@ fn main() -> io::Result<ExitCode> {
     let (first, histories) = (parsed("FIRST", 1)?, parsed("HISTORIES", HISTORIES)?);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let whole = histories >= HISTORIES;
-    let report = campaign::run(first..first + histories, threads, whole, number("FAIL_FAST").is_some());
+    let said = Mutex::new(Instant::now());
+    let report = campaign::run(&Campaign {
+        seeds: first..first + histories,
+        threads,
+        complete: whole,
+        fail_fast: number("FAIL_FAST").is_some(),
+        progress: &|report, total| progress(&said, report, total),
+    });
     tell(&report, whole)
+}
+
+/// A line from time to time, so that long runs show how far they are.
+fn progress(said: &Mutex<Instant>, report: &Report, total: u64) {
+    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.elapsed() < PROGRESS {
+        return;
+    }
+    *said = Instant::now();
+    let failing: Vec<String> = report.failures.iter().map(|failure| failure.seed.to_string()).collect();
+    let failing = if failing.is_empty() { "none".into() } else { failing.join(" ") };
+    // Whether anything reads it is not our concern.
+    let _ = writeln!(io::stdout(), "{} of {total} histories, failing seeds: {failing}", report.histories);
 }
 
 /// Says what the histories came to; fails on a broken promise, an empty cell or an effect without a row.

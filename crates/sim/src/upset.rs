@@ -6,10 +6,11 @@ use std::time::Duration;
 use bowline_api::{Lease, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_machinery::effect::Part;
 use bowline_machinery::{Effects, Object};
+use jiff::SignedDuration;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::cluster::{Cluster, Running, delete};
+use crate::cluster::{Cluster, NODES, Running, delete};
 use crate::fault::Kind;
 use crate::line::Upset;
 use crate::process::Program;
@@ -18,7 +19,13 @@ use crate::process::Program;
 const STALL: Duration = Duration::from_secs(25);
 const PARTITION: Duration = Duration::from_secs(40);
 /// People set clocks by this much.
-const STEP_SECONDS: i64 = 3600;
+const STEP: SignedDuration = SignedDuration::from_hours(1);
+/// How long a machine takes to start.
+const BOOT: Duration = Duration::from_secs(8);
+/// Longer than a node may be silent before it counts as not ready.
+const DEATH: Duration = Duration::from_secs(70);
+/// Longer than attach and detach wait for a node that is not ready.
+const DEATH_LONG: Duration = Duration::from_secs(480);
 
 /// Does what the plan says, one after the other.
 pub async fn follow(cluster: Weak<Cluster>, mut waiting: UnboundedReceiver<Upset>) {
@@ -47,14 +54,35 @@ async fn happen(cluster: &Arc<Cluster>, upset: &Upset) {
         }),
         Kind::ApiOutage => each(cluster, |_, one| one.life.cut_off(PARTITION)),
         Kind::Reboot => reboot(cluster),
+        Kind::NodeReboot => cluster.power_cut(node_of(cluster, upset), BOOT),
+        Kind::NodeDeath => {
+            let lasts = if upset.fault.nth.is_multiple_of(2) { DEATH } else { DEATH_LONG };
+            cluster.power_cut(node_of(cluster, upset), lasts);
+        }
         Kind::ClockStep => {
-            cluster.wall.step(if upset.fault.nth.is_multiple_of(2) { STEP_SECONDS } else { -STEP_SECONDS })
+            let by = if upset.fault.nth.is_multiple_of(2) { STEP } else { -STEP };
+            if let Some(program) = program_of(cluster, upset) {
+                cluster.machine_of(program).step(by);
+            }
         }
         Kind::StolenLease => steal(cluster).await,
         Kind::Edited => edit(cluster).await,
         Kind::Deleted => delete_a_pod(cluster).await,
         _ => {}
     }
+}
+
+/// The program whose effect it was.
+fn program_of(cluster: &Cluster, upset: &Upset) -> Option<Program> {
+    let processes = cluster.processes();
+    let found = processes.iter().find(|(name, _)| upset.process.starts_with(name.as_str()));
+    found.map(|(_, one)| one.program)
+}
+
+/// The node whose effect it was; of the control plane's, any.
+fn node_of(cluster: &Cluster, upset: &Upset) -> usize {
+    let node = program_of(cluster, upset).and_then(Program::node);
+    node.unwrap_or(upset.fault.nth as usize / 2 % NODES)
 }
 
 fn each(cluster: &Cluster, act: impl Fn(&str, &Running)) {
@@ -64,7 +92,7 @@ fn each(cluster: &Cluster, act: impl Fn(&str, &Running)) {
 /// Everything on the machine of the nodes ends at once; files stay.
 fn reboot(cluster: &Cluster) {
     each(cluster, |_, one| {
-        if one.program.on_nodes() {
+        if one.program.node().is_some() {
             one.kill();
         }
     });

@@ -57,9 +57,15 @@ pub enum Kind {
     ApiOutage,
     /// The machine of all nodes loses power.
     Reboot,
+    /// One node loses power and starts again at once: mounts, devices and processes go, its disk stays.
+    NodeReboot,
+    /// One node has no power for a while.
+    NodeDeath,
+    /// The API servers die before the write is synced, or before it is answered, and start with what the disk has.
+    ServerCrash,
     /// A person gives the lease to another candidate: two lead for a moment.
     StolenLease,
-    /// The wall clock of the machine is set by an hour.
+    /// The wall clock of one machine is set by an hour.
     ClockStep,
     /// A person annotates every object that there is.
     Edited,
@@ -121,6 +127,9 @@ impl Kind {
         Self::DriverRestart,
         Self::ApiOutage,
         Self::Reboot,
+        Self::NodeReboot,
+        Self::NodeDeath,
+        Self::ServerCrash,
         Self::StolenLease,
         Self::ClockStep,
         Self::Edited,
@@ -152,6 +161,8 @@ impl Kind {
                 | Self::DriverRestart
                 | Self::ApiOutage
                 | Self::Reboot
+                | Self::NodeReboot
+                | Self::NodeDeath
                 | Self::StolenLease
                 | Self::ClockStep
                 | Self::Edited
@@ -165,9 +176,11 @@ impl Kind {
         match self {
             Self::LostRequest | Self::ServerError => matches!(opportunity, Write | Read | Watch),
             Self::TooMany => matches!(opportunity, Write | Read),
-            Self::LostAnswer | Self::Conflict | Self::GatewayTimeout | Self::LateLanding => {
-                opportunity == Write
-            }
+            Self::LostAnswer
+            | Self::Conflict
+            | Self::GatewayTimeout
+            | Self::LateLanding
+            | Self::ServerCrash => opportunity == Write,
             Self::Lagging => opportunity == Read,
             Self::CutWatch | Self::Gone | Self::SlowWatch => opportunity == Watch,
             Self::CsiRefused | Self::CsiLostAnswer | Self::CsiSlow | Self::Code(_) => opportunity == Call,

@@ -98,8 +98,8 @@ impl Plan {
 /// Prime, so that seeds one after the other reach every cell, and a few of them already cells of all sorts.
 const STRIDE: u64 = 389;
 
-/// The faults that a seed stands for. Seeds one after the other walk through all cells of the table; the other faults
-/// of each are drawn.
+/// The faults that a seed stands for. Seeds one after the other walk through all cells of the table, from two places at
+/// once, so that a thousand of them plan every cell; the other faults of each are drawn.
 pub fn faults(seed: u64) -> Vec<Fault> {
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0xfa17);
     let cells = table::cells();
@@ -108,7 +108,8 @@ pub fn faults(seed: u64) -> Vec<Fault> {
         let nth = (random.next_u64() % NTH_MAX).saturating_sub(NTH_MAX / 2) as u32;
         Fault { kind, effect, nth }
     };
-    let mut faults = vec![fault(seed.wrapping_mul(STRIDE))];
+    let first = seed.wrapping_mul(STRIDE);
+    let mut faults = vec![fault(first), fault(first.wrapping_add(cells.len() as u64 / 2))];
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0x0fa1_7000);
     for _ in 0..random.next_u64() % FAULTS_MAX {
         faults.push(fault(random.next_u64()));

@@ -168,6 +168,15 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "each says something of the volume that would be a lie",
     ),
     ("lists and watches of other kinds", "only the garbage collector reads them"),
+    (
+        "crashes of programs and API servers at reads and watches",
+        "a read changes nothing: dying there is dying before the next effect",
+    ),
+    (
+        "faults of machines, clocks and people at reads, watches and failpoints",
+        "they strike at writes and calls, and last longer than what is between two of these",
+    ),
+    ("faults of the API server's line at calls, and of the driver's at requests", "each line has its own"),
     ("deletion of an attachment by hand", "detaching is then what the person asked for"),
 ];
 

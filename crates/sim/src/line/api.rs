@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bowline_apiserver::Server;
+use bowline_host::Random;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
@@ -17,6 +18,7 @@ use tower::{BoxError, Service};
 use super::effect::{Effect, Sort, of_request};
 use super::{Caller, watch};
 use crate::fault::{Fault, Kind, Opportunity};
+use crate::servers::{ApiServers, Reached};
 
 pub type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
@@ -27,11 +29,11 @@ const UNREACHABLE: Duration = Duration::from_secs(5);
 /// How far behind a lagging replica is, in versions.
 const LAG: u64 = 12;
 
-/// The API server as one process reaches it.
+/// The API servers as one process reaches them.
 #[derive(Clone)]
 pub struct ApiLine {
     pub caller: Caller,
-    pub server: Server,
+    pub servers: Arc<ApiServers>,
 }
 
 impl Service<Request<Body>> for ApiLine {
@@ -59,7 +61,8 @@ impl ApiLine {
         let (caller, shared) = (&self.caller, &self.caller.shared);
         caller.life.pass().await;
         if caller.person {
-            return self.land(request).await;
+            let reached = self.wait().await;
+            return self.land(&reached, request).await;
         }
         shared.hold_up().await;
         caller.life.pass().await;
@@ -67,6 +70,9 @@ impl ApiLine {
             tokio::time::sleep(UNREACHABLE).await;
             return Err("no route to the API server".into());
         }
+        let Ok(reached) = self.servers.reach(shared.next_u64()) else {
+            return Err("connection refused by the API server's machine".into());
+        };
         let effect = of_request(&request);
         if effect.sort == Sort::Write && !effect.name.ends_with(" lease") && !effect.name.ends_with(" event")
         {
@@ -78,49 +84,72 @@ impl ApiLine {
             Sort::Watch => Opportunity::Watch,
         };
         let fault = shared.strike(opportunity, &effect.name, &caller.process);
-        let Some(fault) = fault else { return self.whole(request, &effect, None).await };
+        let Some(fault) = fault else { return self.whole(&reached, request, &effect, None).await };
         match fault.kind {
             Kind::LostRequest => Err("connection reset before the request was sent".into()),
             Kind::Conflict => Ok(refusal(409, "Conflict", "the object has been modified")),
             Kind::TooMany => Ok(refusal(429, "TooManyRequests", "try again later")),
             Kind::ServerError => Ok(refusal(500, "InternalError", "the server has a bad day")),
             Kind::LostAnswer => {
-                self.whole(request, &effect, None).await?;
+                self.whole(&reached, request, &effect, None).await?;
                 Err("connection reset before the answer came".into())
             }
             Kind::GatewayTimeout => {
-                self.whole(request, &effect, None).await?;
+                self.whole(&reached, request, &effect, None).await?;
                 Ok(refusal(504, "Timeout", "request did not complete within the allotted timeout"))
             }
             Kind::LateLanding => {
                 let (line, name) = (self.clone(), effect.clone());
                 tokio::spawn(async move {
                     tokio::time::sleep(LATE).await;
-                    let _ = line.whole(request, &name, None).await;
+                    let reached = line.wait().await;
+                    let _ = line.whole(&reached, request, &name, None).await;
                 });
                 std::future::pending().await
             }
             Kind::Lagging => {
-                lag(&mut request, self.server.store().version());
-                self.whole(request, &effect, None).await
+                lag(&mut request, reached.server.store().version());
+                self.whole(&reached, request, &effect, None).await
             }
-            _ => self.whole(request, &effect, Some(fault)).await,
+            Kind::ServerCrash => {
+                if fault.nth.is_multiple_of(2) {
+                    self.servers.stop_syncing();
+                }
+                let _ = self.whole(&reached, request, &effect, None).await;
+                self.servers.crash();
+                shared.oracle().restarted(&self.servers.store());
+                Err("connection reset when the API server died".into())
+            }
+            _ => self.whole(&reached, request, &effect, Some(fault)).await,
+        }
+    }
+
+    /// A server, as soon as one runs.
+    async fn wait(&self) -> Reached {
+        loop {
+            match self.servers.reach(0) {
+                Ok(reached) => return reached,
+                Err(up_at) => tokio::time::sleep_until(up_at).await,
+            }
         }
     }
 
     /// The request reaches the server and is dealt with there, whatever becomes of the caller.
     async fn whole(
         &self,
+        reached: &Reached,
         request: Request<Body>,
         effect: &Effect,
         fault: Option<Fault>,
     ) -> Result<Answer, BoxError> {
         let (line, shared) = (self.clone(), self.caller.shared.clone());
         if effect.sort == Sort::Watch {
-            let answer = self.land(request).await?;
-            return Ok(answer.map(|body| watch::carried(body, self.caller.clone(), fault)));
+            let answer = self.land(reached, request).await?;
+            let died = reached.died.clone();
+            return Ok(answer.map(|body| watch::carried(body, self.caller.clone(), died, fault)));
         }
-        let answer = tokio::spawn(async move { line.land(request).await }).await??;
+        let reached = reached.clone();
+        let answer = tokio::spawn(async move { line.land(&reached, request).await }).await??;
         if effect.sort == Sort::Write {
             let status = answer.status().as_u16();
             shared.say(format_args!("{} {} {} {status}", self.caller.process, effect.name, effect.object));
@@ -129,9 +158,12 @@ impl ApiLine {
         Ok(answer)
     }
 
-    async fn land(&self, request: Request<Body>) -> Result<Answer, BoxError> {
-        let answer = self.server.handle(request).await;
+    async fn land(&self, reached: &Reached, request: Request<Body>) -> Result<Answer, BoxError> {
+        let answer = reached.server.handle(request).await;
         self.caller.shared.oracle().look();
+        if reached.died.is_cancelled() {
+            return Err("connection reset when the API server died".into());
+        }
         Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
     }
 }

@@ -74,6 +74,12 @@ impl Shared {
         containers.get(container).is_some_and(|starter| starter == program(process))
     }
 
+    /// Containers that a program has started.
+    pub fn containers_of(&self, program: &str) -> Vec<String> {
+        let containers = self.containers.lock().unwrap_or_else(PoisonError::into_inner);
+        containers.iter().filter(|(_, starter)| *starter == program).map(|(id, _)| id.clone()).collect()
+    }
+
     /// Adds a line to the trace.
     pub fn say(&self, text: impl std::fmt::Display) {
         let line = format!("{:>10.4} {text}", self.born.elapsed().as_secs_f64());

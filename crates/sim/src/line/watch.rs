@@ -8,6 +8,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
 use super::Caller;
@@ -26,7 +27,8 @@ const EXPIRED: &str = concat!(
     "\n"
 );
 
-pub fn carried(body: Body, caller: Caller, fault: Option<Fault>) -> Body {
+/// `died` is when the server dies.
+pub fn carried(body: Body, caller: Caller, died: CancellationToken, fault: Option<Fault>) -> Body {
     let kind = fault.map(|fault| fault.kind);
     let delayed = caller.clone();
     let frames = BodyStream::new(body).then(move |frame| {
@@ -46,6 +48,10 @@ pub fn carried(body: Body, caller: Caller, fault: Option<Fault>) -> Body {
             }
         }
     });
+    let reset = died.clone();
+    let reset = async move { reset.is_cancelled().then(|| Err("connection reset by peer".into())) };
+    let frames = frames.take_until(died.cancelled_owned());
+    let frames = frames.chain(futures::stream::once(reset).filter_map(std::future::ready));
     match kind {
         Some(Kind::CutWatch) => {
             let cut = async { Err::<Frame<Bytes>, BoxError>("connection reset by peer".into()) };

@@ -218,6 +218,20 @@ impl Oracle {
         self.struck_down.extend(alive);
     }
 
+    /// One node has lost power.
+    pub fn node_lost(&mut self, node: &str) {
+        self.calls.staged.retain(|(_, on)| on != node);
+        self.calls.published.retain(|(_, on), _| on != node);
+        let lost = self.pods.values().filter(|pod| bowline_api::pod::node_name(pod) == node);
+        self.struck_down.extend(lost.map(|pod| pod.uid().to_owned()));
+    }
+
+    /// Whether any node has staged the volume of an image.
+    pub fn is_staged(&self, image: &std::path::Path) -> bool {
+        let is = |name: &std::ffi::OsStr| self.calls.staged.iter().any(|(volume, _)| name == volume.as_str());
+        image.iter().any(is)
+    }
+
     /// A process has died: what it waited for is no longer waited for.
     pub fn died(&mut self, process: &str) {
         self.calls.under_way.retain(|(caller, _)| &**caller != process);

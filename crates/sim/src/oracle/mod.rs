@@ -93,11 +93,9 @@ const TABLES: [(Table, &str); 7] = [
 impl Oracle {
     pub fn new(machine: Arc<FakeHost>, store: &Store) -> Self {
         let version = store.version();
-        let watch =
-            |(table, name): (Table, &str)| Some((table, store.watch(&Arc::from(name), version).ok()?));
         Self {
             machine,
-            watchers: TABLES.into_iter().filter_map(watch).collect(),
+            watchers: watchers(store),
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             attachments: BTreeMap::new(),
@@ -113,6 +111,24 @@ impl Oracle {
             version,
             violations: Vec::new(),
         }
+    }
+
+    /// Other servers have started with what the disk had. Whatever was published is still there (API-2).
+    pub fn restarted(&mut self, store: &Store) {
+        self.look();
+        let lost = |table: Table, key: &ObjectKey, version: u64| {
+            let name = TABLES.iter().find(|(of, _)| *of == table).map_or("", |(_, name)| *name);
+            let kept = store.get(name, key).is_some_and(|object| object.version == version);
+            (!kept).then(|| format!("API-2: {name} {key} at version {version} was published and is lost"))
+        };
+        let claims = self.claims.iter().filter_map(|(key, one)| lost(Table::Claims, key, one.version()));
+        let volumes = self.volumes.iter().filter_map(|(key, one)| lost(Table::Volumes, key, one.version()));
+        let attachments =
+            self.attachments.iter().filter_map(|(key, one)| lost(Table::Attachments, key, one.version()));
+        let pods = self.pods.iter().filter_map(|(key, one)| lost(Table::Pods, key, one.version()));
+        let lost: Vec<String> = claims.chain(volumes).chain(attachments).chain(pods).collect();
+        lost.into_iter().for_each(|text| self.broken(text));
+        self.watchers = watchers(store);
     }
 
     /// Takes in what the store has published since the last look.
@@ -206,6 +222,13 @@ impl Oracle {
         };
         self.volumes.values().find(has)
     }
+}
+
+/// What the store publishes from now on.
+fn watchers(store: &Store) -> Vec<(Table, Watcher)> {
+    let version = store.version();
+    let watch = |(table, name): (Table, &str)| Some((table, store.watch(&Arc::from(name), version).ok()?));
+    TABLES.into_iter().filter_map(watch).collect()
 }
 
 fn apply<K: DeserializeOwned + Meta>(

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use bowline_host::fake::FakeHost;
 use bowline_host::kernel::{Content, KernelError, LoopDevice, Mount, Queue, Writes};
 use bowline_host::net::{BoxStream, DirEvent, Listener};
 use bowline_host::{Clock, Containers, Disk, Failpoints, Host, Kernel, Net, Random, Uptime};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::RngCore;
 use tokio::sync::mpsc;
@@ -23,22 +22,13 @@ use super::life::Life;
 use super::stream::{MortalListener, MortalStream};
 use crate::line::Caller;
 use crate::line::csi;
-
-/// How far the wall clock of a machine is from the true time; people may set it while it runs.
-#[derive(Clone, Default)]
-pub struct WallClock(Arc<AtomicI64>);
-
-impl WallClock {
-    pub fn step(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::Relaxed);
-    }
-}
+use crate::machine::Machine;
 
 pub struct Doors {
     caller: Caller,
     life: Life,
     machine: Arc<FakeHost>,
-    wall: WallClock,
+    clocks: Arc<Machine>,
     random: Mutex<ChaCha12Rng>,
 }
 
@@ -46,12 +36,12 @@ impl Doors {
     pub fn open(
         caller: Caller,
         machine: Arc<FakeHost>,
-        wall: WallClock,
+        clocks: Arc<Machine>,
         random: ChaCha12Rng,
         points: Failpoints,
     ) -> Host {
         let life = caller.life.clone();
-        let doors = Arc::new(Self { caller, life, machine, wall, random: Mutex::new(random) });
+        let doors = Arc::new(Self { caller, life, machine, clocks, random: Mutex::new(random) });
         Host {
             clock: doors.clone(),
             uptime: doors.clone(),
@@ -67,15 +57,13 @@ impl Doors {
 
 impl Clock for Doors {
     fn now(&self) -> Timestamp {
-        let off = SignedDuration::from_secs(self.wall.0.load(Ordering::Relaxed));
-        let now = self.machine.now();
-        now.checked_add(off).unwrap_or(now)
+        self.clocks.wall(self.machine.now(), self.machine.uptime())
     }
 }
 
 impl Uptime for Doors {
     fn uptime(&self) -> Duration {
-        self.machine.uptime()
+        self.clocks.uptime()
     }
 }
 

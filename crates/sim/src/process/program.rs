@@ -54,9 +54,18 @@ impl Program {
         }
     }
 
-    /// Whether it ends when the machine of the nodes loses power.
-    pub fn on_nodes(self) -> bool {
-        !matches!(self, Self::ControllerManager | Self::Scheduler)
+    /// The node that it runs on; the control plane has a machine of its own.
+    pub fn node(self) -> Option<usize> {
+        match self {
+            Self::ControllerManager | Self::Scheduler => None,
+            Self::Registrar(node) | Self::Kubelet(node) => Some(node),
+            Self::Provisioner | Self::Attacher | Self::Driver => Some(0),
+        }
+    }
+
+    /// Whether it ends when a node loses power. One driver serves all nodes, each of which would have its own.
+    pub fn ends_with(self, node: usize) -> bool {
+        self == Self::Driver || self.node() == Some(node)
     }
 
     /// The lease that its replicas share, and its timing.
