@@ -9,6 +9,7 @@ use bowline_host::Failpoints;
 use bowline_host::fake::{self, FakeHost, FakeNode};
 use bowline_machinery::client::{Line, in_process_with};
 use bowline_machinery::{Effects, Journal, Object, Ports};
+use jiff::SignedDuration;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::sync::mpsc;
@@ -182,6 +183,11 @@ impl Cluster {
     /// The machine that a program runs on.
     pub fn machine_of(&self, program: Program) -> &Arc<Machine> {
         &self.machines[program.node().unwrap_or(NODES)]
+    }
+
+    /// People set the wall clocks of all machines.
+    pub fn set_clocks(&self, by: SignedDuration) {
+        self.machines.iter().for_each(|machine| machine.step(by));
     }
 
     /// One node loses power for a while.

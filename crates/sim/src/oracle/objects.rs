@@ -95,7 +95,7 @@ impl Oracle {
             self.broken(format!("RES-1: volume {} shrank to {now} bytes", new.name()));
         }
         let Some(csi) = volume::csi(new) else { return };
-        let made = self.backend_bytes(&csi.volume_handle).and_then(|bytes| i128::try_from(bytes).ok());
+        let made = self.backend_bytes(&csi.volume_handle).map(i128::from);
         if made.is_some_and(|made| i128::from(now) > made) {
             self.broken(format!("RES-1: volume {} says {now} bytes, the driver made {made:?}", new.name()));
         }
