@@ -4,6 +4,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod clients;
 mod support;
 
 use std::io::{Read, Write};
@@ -39,10 +40,12 @@ impl Setup {
         let dir = tempfile::Builder::new().prefix("bowline-test-").tempdir().expect("a directory");
         let [port] = support::ports::free_ports();
         let (data, port_flag) = (dir.path().join("data"), format!("--secure-port={port}"));
+        let authority = Authority::open(&data, jiff::Timestamp::now()).expect("its authority");
         let words = ["kube-apiserver", "--data-dir", data.to_str().expect("text"), &port_flag];
+        let kubelets = clients::of_api_server(dir.path(), &authority);
+        let words = [words.as_slice(), &kubelets.each_ref().map(String::as_str)].concat();
         let apiserver = Program::start(dir.path(), "kube-apiserver", BINARY, &words);
         support::until_exists(&data.join("kubeconfig")).await;
-        let authority = Authority::open(&data, jiff::Timestamp::now()).expect("its authority");
         std::fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("written");
         let server = format!("https://127.0.0.1:{port}");
         Self { dir, server, authority, _apiserver: apiserver }
@@ -87,6 +90,17 @@ impl Setup {
         self.start(name, &[&[kubeconfig.as_str()], words].concat())
     }
 
+    /// With a port that the API server is asked about.
+    fn start_controllers(&self, port: u16) -> Program {
+        let [authentication, authorization] = ["authentication", "authorization"]
+            .map(|what| format!("--{what}-kubeconfig={}", self.path("data/kubeconfig").display()));
+        let root_ca = format!("--root-ca-file={}", self.path("ca.crt").display());
+        let port = format!("--secure-port={port}");
+        let words = [&authentication, &authorization, &root_ca, &port].map(String::as_str);
+        let local = ["--leader-elect=false", "--bind-address=127.0.0.1"];
+        self.start_as_admin("kube-controller-manager", &[words.as_slice(), &local].concat())
+    }
+
     fn start_driver(&self) -> Program {
         let (socket, pool) = (self.socket(), self.path("pool"));
         std::fs::create_dir_all(socket.parent().expect("a directory")).expect("created");
@@ -106,7 +120,7 @@ impl Setup {
         self.start("csi-node-driver-registrar", &words.each_ref().map(String::as_str))
     }
 
-    fn start_kubelet(&self, health: u16) -> Program {
+    fn start_kubelet(&self, health: u16, port: u16) -> Program {
         let kubeconfig = self.credentials("node", &format!("system:node:{NODE}"), "system:nodes");
         let config = self.path("kubelet.yaml");
         let text = format!(
@@ -115,7 +129,6 @@ impl Setup {
             self.path("ca.crt").display()
         );
         std::fs::write(&config, text).expect("written");
-        let [port] = support::ports::free_ports();
         let words = [
             format!("--config={}", config.display()),
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -172,19 +185,17 @@ async fn ready(client: &Client) -> Node {
 async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
     let setup = Setup::new().await;
     let client = setup.client().await;
-    let root_ca = format!("--root-ca-file={}", setup.path("ca.crt").display());
-    let elect = "--leader-elect=false";
+    let [health, port, manager] = support::ports::free_ports();
     let mut programs = vec![
-        setup.start_as_admin("kube-controller-manager", &["--secure-port=0", elect, &root_ca]),
-        setup.start_as_admin("kube-scheduler", &["--secure-port=0", elect]),
+        setup.start_controllers(manager),
+        setup.start_as_admin("kube-scheduler", &["--secure-port=0", "--leader-elect=false"]),
         setup.start_driver(),
     ];
     let address = format!("--csi-address={}", setup.socket().display());
     programs.push(setup.start_as_admin("csi-provisioner", &[&address]));
     programs.push(setup.start_as_admin("csi-attacher", &[&address]));
     programs.push(setup.start_registrar());
-    let [health] = support::ports::free_ports();
-    let mut kubelet = setup.start_kubelet(health);
+    let mut kubelet = setup.start_kubelet(health, port);
 
     let drivers: Api<CSIDriver> = Api::all(client.clone());
     let driver =
@@ -199,6 +210,8 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
     assert!(leases.get(NODE).await.is_ok());
     let answer = get(health, "/healthz");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    clients::grant_rights(&client).await;
+    clients::are_reviewed(&setup, &client, port, manager).await;
 
     let classes: Api<StorageClass> = Api::all(client.clone());
     create(&classes, &build::class("now", DRIVER).build()).await.expect("a class");
@@ -211,13 +224,14 @@ async fn a_kubelet_with_a_nodes_own_rights_carries_a_volume_there_and_back() {
         build::pod("p").shell("echo kept > /data/file; sleep 600").mount("data", "/data").grace_seconds(1);
     create(&pods, &pod.build()).await.expect("a pod");
     until_phase(&client, "p", "Running").await.expect("running");
+    clients::reach_the_pod(&setup, &client).await;
 
     // As upstream's: containers outlive the kubelet, and the next one takes them over.
     assert!(kubelet.end().success());
     let records = setup.root().join("bowline-state");
     assert!(!machine::processes_below(&records).is_empty(), "the container runs on");
     let log = refusals(&kubelet.log());
-    kubelet = setup.start_kubelet(health);
+    kubelet = setup.start_kubelet(health, port);
     ready(&client).await;
     let running = pods.get("p").await.expect("there");
     let status = running.status.and_then(|status| status.container_statuses).unwrap_or_default();

@@ -226,7 +226,8 @@ nodeStatusReportFrequency: 5m";
         std::fs::write(file.path(), format!("apiVersion: {API_VERSION}\nkind: {KIND}\nport: 7\n"))
             .expect("written");
         let given = format!("--config={}", file.path().display());
-        assert_eq!(expand(std::slice::from_ref(&given)), Ok(vec!["--port=7".into(), given]));
+        let expected = format!("{} --port=7 {given}", DEFAULTS.join(" "));
+        assert_eq!(expand(&[given]), Ok(words(&expected)), "what is said comes after what is meant");
         assert!(expand(&words("--config=/nonexistent/x")).is_err_and(|why| why.contains("/nonexistent/x")));
     }
 }
