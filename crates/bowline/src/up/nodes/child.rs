@@ -8,12 +8,15 @@ use std::time::Duration;
 use bowline_host::real;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long a child may take to end its containers and unmount their volumes; it gives up a little earlier itself.
 const DRAIN: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After a child that ran for this long, the pause is short again.
+const RESET: Duration = Duration::from_secs(120);
 
 /// How to start it.
 pub struct Kubelet {
@@ -26,8 +29,10 @@ pub struct Kubelet {
 impl Kubelet {
     /// Keeps it running until `stop`. One that ends by itself concerns its node only.
     pub async fn keep(self, stop: CancellationToken) {
-        let mut pause = PAUSE;
+        let mut pause = None;
         while !stop.is_cancelled() {
+            let begun = Instant::now();
+            let after = |last| pause_after(last, begun.elapsed());
             match self.spawn() {
                 Ok(mut child) => {
                     // Waiting for a child would close it.
@@ -38,15 +43,15 @@ impl Kubelet {
                         ended = child.wait() => ended,
                     };
                     let status = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-                    let log = self.log.display();
+                    let (log, pause) = (self.log.display(), pause.insert(after(pause)));
                     tracing::warn!(node = self.name, status, %log, ?pause, "the kubelet ended, starting it again");
                 }
                 Err(error) => {
+                    let pause = pause.insert(after(pause));
                     tracing::warn!(node = self.name, %error, ?pause, "cannot start the kubelet, trying again");
                 }
             }
-            let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            let _ = stop.run_until_cancelled(tokio::time::sleep(pause.unwrap_or(PAUSE))).await;
         }
     }
 
@@ -80,6 +85,34 @@ impl Kubelet {
                 tracing::warn!(node = self.name, "the kubelet does not end; killing it");
                 let _ = child.kill().await;
             }
+        }
+    }
+}
+
+/// How long to wait before the next start: longer each time, and short again after a child that ran for a while.
+fn pause_after(last: Option<Duration>, ran: Duration) -> Duration {
+    match last {
+        Some(last) if ran < RESET => (last * 2).min(PAUSE_MAX),
+        _ => PAUSE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_are_short_again_after_a_child_that_ran_for_a_while() {
+        let seconds = Duration::from_secs;
+        let table = [
+            (None, seconds(0), seconds(1)),
+            (Some(seconds(1)), seconds(5), seconds(2)),
+            (Some(seconds(16)), seconds(119), seconds(30)),
+            (Some(seconds(30)), seconds(0), seconds(30)),
+            (Some(seconds(30)), seconds(120), seconds(1)),
+        ];
+        for (last, ran, next) in table {
+            assert_eq!(pause_after(last, ran), next, "{last:?} {ran:?}");
         }
     }
 }
