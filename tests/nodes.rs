@@ -485,6 +485,29 @@ async fn a_kubelet_that_dies_comes_back_and_all_end_with_their_parent() {
     assert_eq!(machine::processes_below(up.dir.path()), Vec::new(), "nor a container");
 }
 
+/// Containers of an earlier start run while their kubelet starts again: Ctrl-C must end them, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_while_a_kubelet_starts_leaves_nothing() {
+    let mut up = Up::start().await;
+    let client = up.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    until(&nodes, "n-2", "Ready", |found| found.is_some_and(node::ready)).await.expect("ready");
+    let account: Api<bowline_api::ServiceAccount> = Api::default_namespaced(client.clone());
+    until(&account, "default", "there", |found| found.is_some()).await.expect("an account");
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    create(&claims, &build::claim("disk").class("local").size("64Mi").build()).await.expect("a claim");
+    create(&pods, &on_node("p", "disk", "n-2", "sleep 600")).await.expect("a pod");
+    until_phase(&client, "p", "Running").await.expect("running");
+    let old = up.kubelets("n-2");
+    up.restart();
+    eventually("the next one", || up.kubelets("n-2").iter().any(|pid| !old.contains(pid))).await;
+    assert!(up.up.end().success());
+    assert_eq!(machine::mounts_below(up.dir.path()), Vec::<String>::new());
+    assert!(["n-2", "n-3"].iter().all(|name| up.kubelets(name).is_empty()), "no kubelet is left");
+    assert_eq!(machine::processes_below(up.dir.path()), Vec::new(), "nor a container");
+}
+
 #[test]
 fn what_is_wrong_is_one_line() {
     let run = |words: &[&str]| {

@@ -25,6 +25,8 @@ use bowline_roles::crew::Crew;
 use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, OwnerFlags, run_kubelet};
 use clap::{ArgAction, Args};
 use k8s_openapi::api::core::v1::Taint;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::process::Process;
 use super::{DRAIN_WORD, Group, Run};
@@ -185,25 +187,32 @@ impl Run for Kubelet {
         }
         let crew = Crew::default();
         let told = if self.ends_with_stdin { Some(stdin::until_end()?) } else { None };
-        let mut said = pin!(stdin::said(told));
-        let kubelet = tokio::select! {
+        let mut asked = pin!(end_asked(process.stop.clone(), stdin::said(told), self.drain));
+        let mut starting = pin!(run_kubelet(ports.until(process.over()), config, &crew));
+        let early = tokio::select! {
             biased;
-            () = process.stop.cancelled() => return process.end(Ok(())).await,
-            // The API server may have died with the parent: then the start would never end.
-            _ = &mut said => return process.end(Ok(())).await,
-            started = run_kubelet(ports.until(process.over()), config, &crew) => started?,
+            end = &mut asked => Err(end),
+            started = &mut starting => Ok(started?),
         };
-        let mut drain = self.drain;
-        let failure = tokio::select! {
-            biased;
-            () = process.stop.cancelled() => None,
-            said = &mut said => {
-                drain |= said.trim() == DRAIN_WORD;
-                None
+        let (kubelet, end, failure) = match early {
+            // Containers of an earlier process may run: only a kubelet that has started knows them.
+            Err(End { drain: true, until }) => {
+                let Ok(started) = tokio::time::timeout_at(until, starting).await else {
+                    bail!(
+                        "did not start within {DRAIN:?}, so that containers and volumes of this node are left"
+                    );
+                };
+                (started?, End { drain: true, until }, None)
             }
-            failure = crew.failed() => Some(failure),
+            // The API server may have died with the parent: then the start would never end.
+            Err(End { drain: false, .. }) => return process.end(Ok(())).await,
+            Ok(kubelet) => tokio::select! {
+                biased;
+                end = asked => (kubelet, end, None),
+                failure = crew.failed() => (kubelet, End::now(self.drain), Some(failure)),
+            },
         };
-        let clean = !drain || kubelet.drain(DRAIN).await;
+        let clean = !end.drain || kubelet.drain(end.until.duration_since(Instant::now())).await;
         process.over().cancel();
         let ended = crew.finished().await;
         drop(owned);
@@ -216,6 +225,29 @@ impl Run for Kubelet {
             );
         }
         process.end(Ok(())).await
+    }
+}
+
+/// How this process is to end.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Containers end and volumes are unmounted first, until then.
+    drain: bool,
+    until: Instant,
+}
+
+impl End {
+    fn now(drain: bool) -> Self {
+        Self { drain, until: Instant::now() + DRAIN }
+    }
+}
+
+/// Waits for SIGTERM, or for the end of standard input.
+async fn end_asked(stop: CancellationToken, said: impl Future<Output = String>, drain: bool) -> End {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => End::now(drain),
+        said = said => End::now(drain || said.trim() == DRAIN_WORD),
     }
 }
 
