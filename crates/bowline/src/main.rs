@@ -12,10 +12,10 @@ fn main() -> ExitCode {
     if let Some(status) = bowline_host::real::shim::subcommand(&argv) {
         return code(status);
     }
-    if let Some(chosen) = programs::choose(PROGRAMS, argv) {
+    if let Some(chosen) = programs::choose(PROGRAMS, argv.clone()) {
         return programs::run(chosen);
     }
-    bowline::run(Cli::read().command).unwrap_or_else(|error| {
+    bowline::run(Cli::read(argv).command).unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "bowline: {error:#}");
         ExitCode::FAILURE
     })
