@@ -1,6 +1,5 @@
 //! One history: a cluster, a workload, faults, and the end at which nothing may be left.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,7 +7,6 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::fault::{Coverage, Fault, Kind, Opportunity, faults};
 use crate::oracle::Logs;
-use crate::prepared;
 use crate::workload::{Workload, delete_all};
 
 /// Virtual time within which everything settles after the last fault: the longest back-offs are five minutes.
@@ -36,7 +34,6 @@ pub fn history(seed: u64) -> std::io::Result<Outcome> {
 
 /// The history of a seed with other faults than its own.
 pub fn with_faults(seed: u64, faults: &[Fault]) -> std::io::Result<Outcome> {
-    LazyLock::force(&prepared::CONTENTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(live(seed, faults)))
 }

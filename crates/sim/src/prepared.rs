@@ -25,22 +25,29 @@ pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     registry
 });
 
-/// The objects of a cluster in which nothing has happened yet. Forced outside of any runtime: it has one of its own.
+/// The objects of a cluster in which nothing has happened yet.
 pub static CONTENTS: LazyLock<Loaded> = LazyLock::new(contents);
 
 #[expect(clippy::expect_used, reason = "without the first objects there is no history")]
 fn contents() -> Loaded {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
-        let (host, _) = fake::host(0);
-        let (clock, random) = (host.clock.clone(), host.random.clone());
-        let server = Server::new(Store::memory(), REGISTRY.clone(), clock, random);
-        let client = in_process(server.clone());
-        create(&Ports::new(client, host, Journal::default(), CancellationToken::new()))
-            .await
-            .expect("the first objects");
-        server.store().contents()
+    // A thread of its own, since a history's runtime may be running on this one.
+    std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(first_objects())
     })
+    .join()
+    .expect("the first objects")
+}
+
+#[expect(clippy::expect_used, reason = "without the first objects there is no history")]
+async fn first_objects() -> Loaded {
+    let (host, _) = fake::host(0);
+    let (clock, random) = (host.clock.clone(), host.random.clone());
+    let server = Server::new(Store::memory(), REGISTRY.clone(), clock, random);
+    let client = in_process(server.clone());
+    let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
+    create(&ports).await.expect("the first objects");
+    server.store().contents()
 }
 
 /// Roles of users are left out, since requests from inside are trusted.

@@ -235,8 +235,6 @@ mod tests {
     }
 
     fn in_runtime(test: impl Future<Output = ()>) {
-        // Made before: it has a runtime of its own.
-        std::sync::LazyLock::force(&prepared::CONTENTS);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(test);
     }
