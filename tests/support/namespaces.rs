@@ -11,9 +11,11 @@ use super::{PATIENCE, until_exists};
 
 /// The first process: ends with its standard input, and the kernel ends all others then. It stays a shell, which reaps.
 /// Paths that programs have built in are empty file systems here, so that the machine's own are left alone. Settings of the
-/// kernel that a kubelet changes are files here.
+/// kernel that a kubelet changes are files here. Copies of other tests' volumes are unmounted first: they would keep the
+/// devices of these busy.
 const FIRST_PROCESS: &str = r#"
 set -e
+grep ' - [^ ]* /dev/loop' /proc/self/mountinfo | cut -d ' ' -f 5 | while read -r volume; do umount -l "$volume" || true; done
 mount --make-rshared /
 for folder in /run /var/log /var/lib; do mount -t tmpfs tmpfs $folder; done
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do

@@ -1,8 +1,10 @@
 //! What `bowline rbac` prints is enough, and little more than is used.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::setup::{By, Lead, Setup};
+use crate::support::PATIENCE;
 
 /// Granted and not used in one journey, by program, with what uses it.
 const UNUSED: &[(&str, &[&str])] = &[
@@ -79,12 +81,25 @@ async fn printed_roles_are_enough_and_little_more() {
     let _attacher = setup.sidecar_as_granted(By::Us, programs[3], 1).await;
     let (_registrar, _node) = setup.node().await;
     setup.journey().await;
+    for program in programs {
+        until_renewed(&setup, program).await;
+    }
     setup.no_refusals(&[]);
 
     // All findings at once: a run takes its time.
     let findings: Vec<String> =
         programs.iter().flat_map(|program| unneeded(&setup, program, controllers)).collect();
     assert!(findings.is_empty(), "{findings:#?}");
+}
+
+/// A journey may be over before a leader renews its lease for the first time.
+async fn until_renewed(setup: &Setup, program: &str) {
+    let account = format!("system:serviceaccount:kube-system:{program}");
+    let begun = Instant::now();
+    while !setup.server.used_by(&account).iter().any(|right| right == "update leases") {
+        assert!(begun.elapsed() < PATIENCE, "{program} does not renew its lease");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// What a program is granted and does not use, and what it is said not to use and is not granted either.
