@@ -75,7 +75,7 @@ async fn a_dependent_that_somebody_holds_holds_its_owner() {
     }
     merge(&world, &path("held"), json!({"metadata": {"finalizers": null}})).await;
     world.until_gone(&path("a")).await;
-    assert!(world.at(&path("free")).await.is_some(), "it blocks nobody");
+    assert!(world.at(&path("free")).await.is_some(), "it holds up no other volume");
     process.end().await;
 }
 

@@ -167,7 +167,7 @@ fn the_lock_of_a_record_that_was_removed_is_none() {
     let (_dir, record) = record();
     let held = record.lock().unwrap().unwrap();
     assert!(record.lock().unwrap().is_none());
-    assert!(!record.discard().unwrap(), "somebody is at it");
+    assert!(!record.discard().unwrap(), "its lock is taken");
     drop(held);
     assert!(record.discard().unwrap());
     assert!(!record.dir().exists());
