@@ -30,7 +30,7 @@ async fn real_blocks() {
         let (device, target) = world.mounted(fs_type, fs_type).await;
         suite(world.host.disk.as_ref(), &target, &write_at).await;
         world.host.kernel.unmount(&target).await.unwrap();
-        world.host.kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
 }
 
@@ -149,7 +149,7 @@ async fn shared_blocks_are_neither_copied_nor_read() {
         let pages = cached(&base) + cached(&clone);
         assert!(pages < 2 * 2 * MIB / BLOCK, "{fs_type}: {pages} pages were read");
         kernel.unmount(&pool).await.unwrap();
-        kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
 }
 

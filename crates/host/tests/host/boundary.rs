@@ -352,7 +352,7 @@ async fn volumes_hold_no_devices() {
     }
     world.host.kernel.unmount(&inner).await.unwrap();
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// S1: mode and owner of a loop device would stay when its number goes on to the next volume.

@@ -174,8 +174,8 @@ async fn volumes_devices_and_hidden_directories() {
     assert_eq!(log, expected);
     assert_eq!(std::fs::read_to_string(target.join("new")).unwrap(), "from inside\n");
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
-    world.host.kernel.loop_detach(&raw).await.unwrap();
+    world.detach(&device).await;
+    world.detach(&raw).await;
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_container_keeps_no_volume_of_others_in_use() {
     let spec = world.script("uid/other/0", "exec sleep 1000");
     world.host.containers.start(&spec).await.unwrap();
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
     world.host.containers.signal(&spec.id, libc::SIGKILL).await.unwrap();
     wait(&world, &spec.id).await;
 }
@@ -262,7 +262,7 @@ async fn a_killed_shim_takes_its_container_along() {
     assert_eq!(wait(&world, &spec.id).await, exit, "said once, said for good");
     // Its volume is free.
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
     world.host.containers.remove(&spec.id).await.unwrap();
 }
 

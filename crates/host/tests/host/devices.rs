@@ -154,6 +154,6 @@ async fn space_that_is_discarded_inside_is_free_outside() {
         let after = disk.allocated(&image).await.unwrap();
         assert!(after + MIB > full, "{fs_type}: discarding is off: {full} before, {after} after");
         kernel.unmount(&target).await.unwrap();
-        kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
 }

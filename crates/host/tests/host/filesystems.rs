@@ -136,7 +136,7 @@ async fn a_new_identity_loses_nothing_that_was_synced() {
     assert_eq!(std::fs::read_to_string(beside.join("first")).unwrap(), "kept");
     assert_eq!(std::fs::read_to_string(beside.join("late")).unwrap(), "kept, too");
     kernel.unmount(&beside).await.unwrap();
-    kernel.loop_detach(&copy).await.unwrap();
+    world.detach(&copy).await;
 }
 
 /// The mount table shows btrfs under a number that is not that of its device.

@@ -85,7 +85,7 @@ async fn filesystems_are_recognised_and_kept() {
         kernel.mount(&device, &target, fs_type, &[]).await.unwrap();
         assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "precious");
         kernel.unmount(&target).await.unwrap();
-        kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
     // Written and zeroed again: not a hole any more, yet empty at every place that counts.
     let zeroed = world.device("zeroed", 64).await;
@@ -180,7 +180,7 @@ async fn options_of_the_caller_win() {
     let space = rustix::fs::statvfs(&target).unwrap();
     assert!(space.f_bfree > space.f_bavail, "some blocks are reserved");
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// A copy taken while mounted is what a crash leaves: the check replays its journal.
@@ -192,7 +192,7 @@ async fn a_filesystem_in_use_is_checked_before_it_is_used_again() {
     disk.write_atomic(&target.join("file"), b"synced", 0o600).await.unwrap();
     disk.copy(&world.path("image"), &world.path("crashed")).await.unwrap();
     kernel.unmount(&target).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 
     let device = kernel.loop_attach(&world.path("crashed"), false).await.unwrap();
     let recovery = || {
@@ -206,7 +206,7 @@ async fn a_filesystem_in_use_is_checked_before_it_is_used_again() {
     kernel.mount(&device, &target, "ext4", &[]).await.unwrap();
     assert_eq!(disk.read(&target.join("file")).await.unwrap(), b"synced");
     kernel.unmount(&target).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// Whoever asked may stop waiting at any time; the tool is not cut short, and its end is noted.

@@ -30,7 +30,7 @@ async fn writes_wait_until_thawed() {
         assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "at last");
         kernel.thaw(&target).await.unwrap();
         kernel.unmount(&target).await.unwrap();
-        kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
 }
 
@@ -50,7 +50,7 @@ async fn only_what_is_mounted_is_frozen() {
     assert_eq!(errno(&kernel.freeze(Path::new("/proc")).await.unwrap_err()), libc::EOPNOTSUPP);
     std::fs::write(target.join("file"), "nothing is frozen").unwrap();
     kernel.unmount(&target).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// A process that dies between freezing and thawing leaves this behind.
@@ -69,7 +69,7 @@ async fn a_frozen_filesystem_can_be_unmounted_and_stays_frozen() {
         kernel.thaw(&target).await.unwrap();
         std::fs::write(target.join("file"), "alive").unwrap();
         kernel.unmount(&target).await.unwrap();
-        kernel.loop_detach(&device).await.unwrap();
+        world.detach(&device).await;
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_copy_of_a_frozen_filesystem_is_whole() {
         assert_eq!(std::fs::read(target.join("file")).unwrap(), b"changed afterwards");
         for (target, device) in [(&restored, &clone), (&target, &device)] {
             kernel.unmount(target).await.unwrap();
-            kernel.loop_detach(device).await.unwrap();
+            world.detach(device).await;
         }
     }
 }

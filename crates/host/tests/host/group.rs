@@ -77,8 +77,8 @@ async fn a_tree_is_given_to_a_group() {
 
     kernel.unmount(&top.join("other mount")).await.unwrap();
     kernel.unmount(&top).await.unwrap();
-    kernel.loop_detach(&inner_device).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&inner_device).await;
+    world.detach(&device).await;
 }
 
 /// An interrupted run leaves the top as it was, so that the next one begins again.
@@ -212,6 +212,6 @@ async fn a_volume_is_granted_to_a_group_as_upstream_does() {
     assert_eq!(now, untouched, "neither behind a link nor on another mount");
     world.host.kernel.unmount(&top.join("mounted")).await.unwrap();
     world.host.kernel.unmount(&top).await.unwrap();
-    world.host.kernel.loop_detach(&inner).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&inner).await;
+    world.detach(&device).await;
 }

@@ -8,12 +8,12 @@ use bowline_host::kernel::Content;
 use bowline_host::{Host, fake};
 use nix::libc;
 
-use crate::world::{World, errno};
+use crate::world::{World, errno, until_free};
 
 #[tokio::test]
 async fn real_journey() {
     let world = World::new();
-    journey(&world.host, &world.dir("journey")).await;
+    journey(&world.host, &world.dir("journey"), async |device| until_free(device).await).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -21,11 +21,12 @@ async fn fake_journey() {
     let (host, fake) = fake::host(3);
     let dir = Path::new("/var/lib/journey");
     host.disk.create_dir_all(dir, 0o755).await.unwrap();
-    journey(&host, dir).await;
+    journey(&host, dir, async |_| ()).await;
     assert!(fake.mounts().is_empty() && fake.loops().is_empty());
 }
 
-async fn journey(host: &Host, dir: &Path) {
+/// `until_free` waits for other tests' containers, which have a copy of all mounts while they are set up.
+async fn journey(host: &Host, dir: &Path, until_free: impl AsyncFn(&Path)) {
     let (kernel, disk) = (&host.kernel, &host.disk);
     let [image, stage, publish] = ["image", "stage", "publish"].map(|name| dir.join(name));
     disk.create_dir_all(&stage, 0o750).await.unwrap();
@@ -68,6 +69,7 @@ async fn journey(host: &Host, dir: &Path) {
     disk.remove_dir(&publish).await.unwrap();
     assert_eq!(errno(&kernel.loop_detach(&device).await.unwrap_err()), libc::EBUSY, "still staged");
     kernel.unmount(&stage).await.unwrap();
+    until_free(&device).await;
     kernel.loop_detach(&device).await.unwrap();
     assert_eq!(kernel.loop_of(&image).await.unwrap(), None);
     assert!(disk.list(&stage).await.unwrap().is_empty());

@@ -125,7 +125,7 @@ async fn a_device_in_use_is_not_detached() {
     kernel.mount(&device, &target, "ext4", &[]).await.unwrap();
     assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "still here");
     kernel.unmount(&target).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// Goal: a volume's hold on its device survives what is done about another volume that had this number before.
@@ -170,9 +170,15 @@ async fn a_busy_device_names_the_process_that_has_it_open() {
 async fn a_busy_device_names_the_process_that_has_it_mounted_in_its_own_namespace() {
     let world = World::new();
     let (device, target) = world.mounted("image", "ext4").await;
-    let script = "echo ready; exec sleep 1000";
+    // Its copies of other tests' mounts would keep their devices busy.
+    let script = r#"
+        findmnt --raw --noheadings --output SOURCE,TARGET | tac | while read -r source target; do
+            case $source in "$0" | "$0["*) ;; /dev/loop*) umount "$target" ;; esac
+        done
+        echo ready; exec sleep 1000"#;
     let mut holder = std::process::Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(&device)
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -238,7 +244,7 @@ async fn a_read_only_bind_keeps_the_options_of_its_source() {
     kernel.unmount(&source).await.unwrap();
     let unknown = kernel.mount(&device, &source, "ext4", &["nosuchoption".into()]).await.unwrap_err();
     assert_eq!(errno(&unknown), libc::EINVAL);
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 #[tokio::test]
@@ -263,7 +269,7 @@ async fn devices_files_and_stacks_are_bound_and_unmounted_one_by_one() {
     kernel.unmount(&world.path("nothing")).await.unwrap();
     disk.remove_file(&target).await.unwrap();
     assert_eq!(errno(&kernel.bind(&device, &target, false).await.unwrap_err()), libc::ENOENT);
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 /// Both machines: so many bytes, and gone with the mount.
@@ -314,7 +320,7 @@ async fn grow(world: &World, name: &str, fs_type: &str, mounted: bool) -> Result
     };
     let after = disk.space(&target).await.unwrap().total;
     kernel.unmount(&target).await.unwrap();
-    kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
     grown.map(|()| after as f64 / before as f64)
 }
 

@@ -60,7 +60,7 @@ async fn blocks_are_shared_where_the_filesystem_can() {
     shares(&world.host, &target).await;
     geometry(&world.host, &target).await;
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 
     let (device, target) = world.mounted("plain", "ext4").await;
     let (from, to) = (target.join("from"), target.join("to"));
@@ -71,7 +71,7 @@ async fn blocks_are_shared_where_the_filesystem_can() {
     assert_eq!(std::fs::read(&to).unwrap(), b"old");
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 3, "both, and lost+found");
     world.host.kernel.unmount(&target).await.unwrap();
-    world.host.kernel.loop_detach(&device).await.unwrap();
+    world.detach(&device).await;
 }
 
 #[tokio::test(start_paused = true)]

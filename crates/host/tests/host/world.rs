@@ -90,6 +90,12 @@ impl World {
         until_free(device).await;
     }
 
+    /// Detaches a loop device as soon as no copy of a mount keeps it in use.
+    pub async fn detach(&self, device: &Path) {
+        until_free(device).await;
+        self.host.kernel.loop_detach(device).await.unwrap();
+    }
+
     /// A container that runs a shell script, with its log in this directory.
     pub fn script(&self, id: &str, script: &str) -> ContainerSpec {
         ContainerSpec {
