@@ -34,14 +34,17 @@ demo: tools ## One claim's whole journey on this machine, then clean up
 	$(CARGO) build --package bowline
 	$(TARGET_DIR)/debug/bowline demo
 
+# The simulation is the one that the tests' build makes: alone it has other features, and most crates are compiled again.
 test: tools peers ## Set up, check and test everything
 	$(MAKE) check
+	$(CARGO) test --workspace --no-run
+	HISTORIES=100 SEED= $(TARGET_DIR)/debug/bowline-sim
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
 		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
 		KUBELET=$(abspath $(KUBELET)) CONTAINERD=$(abspath $(CONTAINERD)) \
 		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
 
-sim: ## Whole clusters in memory under seeded faults (HISTORIES=1000; SEED=17 replays one; PROFILE=release for many)
+sim: ## Whole clusters in memory under seeded faults (a hundred are a part of `test`; HISTORIES=1000; SEED=17 replays one; PROFILE=release for many)
 	$(CARGO) build --profile $(PROFILE) --package bowline-sim
 	HISTORIES=$(HISTORIES) SEED=$(SEED) FAULTS="$(FAULTS)" $(TARGET_DIR)/$(subst dev,debug,$(PROFILE))/bowline-sim
 
@@ -68,10 +71,11 @@ tidy: ## Only the house rules (a test of its own)
 sweep: tools ## Kill `bowline up` at every hit of every failpoint, not only at every point (long; `test` has the short one)
 	EVERY_HIT=1 $(CARGO) test --package bowline --test crash -- --nocapture
 
-bench: tools $(KUBE_APISERVER) $(ETCD) ## Start-up, journeys, API servers, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
+bench: tools $(KUBE_APISERVER) $(ETCD) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(CSI_PROVISIONER) ## Start-up, journeys, programs, API servers, driver (and others: BENCH_FLAGS="--csi-endpoint …"); figures go to docs/benchmarks.md by hand
 	$(CARGO) build --release --package bowline --package bowline-bench
 	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline \
-		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) $(BENCH_FLAGS)
+		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) --kube-controller-manager $(KUBE_CONTROLLER_MANAGER) \
+		--kube-scheduler $(KUBE_SCHEDULER) --csi-provisioner $(CSI_PROVISIONER) $(BENCH_FLAGS)
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))

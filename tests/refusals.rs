@@ -85,6 +85,47 @@ fn port_taken() {
     assert_refused(&output, &["listen on 192.0.2.1:", "--secure-port or --bind-address"]);
 }
 
+/// Every port that a program listens on.
+#[test]
+fn taken_ports_of_programs_name_their_flag() {
+    let scratch = scratch();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("address");
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let user = "{name: u, user: {token: t}}";
+    let text = format!(
+        "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\nusers: [{user}]\n\
+         clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:1'}}}}]\n"
+    );
+    std::fs::write(path("kubeconfig"), text).expect("a file");
+    let kubeconfig = format!("--kubeconfig={}", path("kubeconfig"));
+    let [root, socket] =
+        ["--root-dir", "--kubelet-registration-path"].map(|flag| format!("{flag}={}", path("x")));
+    let kubelet = ["kubelet", &kubeconfig, "--hostname-override=n", "--node-ip=127.0.0.1", &root];
+    let driver = ["driver", "local", "--endpoint", &path("s"), "--pool", &path("pool"), "--node-id", "n"];
+    let core = [kubeconfig.as_str(), "--bind-address=127.0.0.1"];
+    let anonymous = ["--anonymous-auth=true", "--healthz-port=0", "--address=127.0.0.1"];
+    let cases: [(&[&str], &[&str], &str); 10] = [
+        (&["kube-controller-manager"], &core, "--secure-port"),
+        (&["kube-scheduler"], &core, "--secure-port"),
+        (&kubelet, &[], "--healthz-port"),
+        (&kubelet, &anonymous, "--port"),
+        (&["csi-provisioner", &kubeconfig], &[], "--http-endpoint"),
+        (&["csi-provisioner", &kubeconfig], &[], "--metrics-address"),
+        (&["csi-attacher", &kubeconfig], &[], "--http-endpoint"),
+        (&["csi-node-driver-registrar", &socket], &[], "--http-endpoint"),
+        (&["csi-node-driver-registrar", &socket], &[], "--health-port"),
+        (&driver, &[], "--metrics-address"),
+    ];
+    for (words, more, flag) in cases {
+        let value = if flag.ends_with("port") { taken.port().to_string() } else { taken.to_string() };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command.args(words).args(more).arg(format!("{flag}={value}")).env("RUST_LOG", "off");
+        let output = command.output().expect("run bowline");
+        assert_refused(&output, &[&format!("{flag}: "), &taken.port().to_string(), "another process"]);
+    }
+}
+
 #[test]
 fn data_of_a_newer_version() {
     let scratch = scratch();

@@ -37,6 +37,15 @@ pub enum Command {
         driver: DriverArgs,
         #[command(flatten)]
         apiserver: ApiserverArgs,
+        #[command(flatten)]
+        programs: ProgramsArgs,
+    },
+    /// Programs of PROGRAM alone: memory and hand-over, and upstream's beside them
+    Programs {
+        /// The bowline program
+        program: PathBuf,
+        #[command(flatten)]
+        programs: ProgramsArgs,
     },
     /// The API server of PROGRAM, and upstream's beside it
     Apiserver {
@@ -68,6 +77,22 @@ pub struct ApiserverArgs {
     /// Watchers of one kind
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     pub watchers: usize,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ProgramsArgs {
+    /// Upstream's controller manager, measured beside ours
+    #[arg(long, value_name = "PROGRAM")]
+    pub kube_controller_manager: Option<PathBuf>,
+    /// Upstream's scheduler, measured beside ours
+    #[arg(long, value_name = "PROGRAM")]
+    pub kube_scheduler: Option<PathBuf>,
+    /// Upstream's provisioner, measured beside ours
+    #[arg(long, value_name = "PROGRAM")]
+    pub csi_provisioner: Option<PathBuf>,
+    /// Hand-overs of each kind
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub rounds: usize,
 }
 
 #[derive(Debug, Clone, Args)]

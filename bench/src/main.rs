@@ -8,6 +8,7 @@ mod journeys;
 mod medium;
 mod memory;
 mod pods;
+mod programs;
 mod report;
 mod scratch;
 mod split;
@@ -22,7 +23,7 @@ use bowline::up::signal;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 
-use args::{ApiserverArgs, Cli, Command, DriverArgs, Output};
+use args::{ApiserverArgs, Cli, Command, DriverArgs, Output, ProgramsArgs};
 use report::Report;
 
 /// What shells expect of a program that Ctrl-C ended.
@@ -48,8 +49,11 @@ async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
     signal::cancel_on_signal(stop.clone())?;
     let mut report = Report::default();
     let measured = match &cli.command {
-        Command::All { journeys, driver, apiserver } => {
-            all(driver, *journeys, apiserver, &mut report, stop).await
+        Command::All { journeys, driver, apiserver, programs } => {
+            all(driver, *journeys, apiserver, programs, &mut report, stop).await
+        }
+        Command::Programs { program, programs } => {
+            programs::measure(&found(program)?, programs, &mut report, stop).await
         }
         Command::Apiserver { program, apiserver } => {
             apiserver::measure(&found(program)?, apiserver, &mut report, stop).await
@@ -69,6 +73,7 @@ async fn all(
     args: &DriverArgs,
     journeys: usize,
     apiserver: &ApiserverArgs,
+    programs: &ProgramsArgs,
     report: &mut Report,
     stop: &CancellationToken,
 ) -> Result<()> {
@@ -76,6 +81,7 @@ async fn all(
     startup::measure(&program, report, stop).await?;
     journeys::measure(&program, journeys, report, stop).await?;
     pods::measure(&program, report, stop).await?;
+    programs::measure(&program, programs, report, stop).await?;
     apiserver::measure(&program, apiserver, report, stop).await?;
     driver::measure(args, report, stop).await
 }

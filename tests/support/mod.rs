@@ -12,6 +12,7 @@ pub mod deaf;
 pub mod etcd;
 pub mod gate;
 pub mod ginkgo;
+pub mod https;
 pub mod machine;
 pub mod namespaces;
 pub mod node;

@@ -50,12 +50,12 @@ fn attacher(dir: &Path, kubeconfig: &Path, further: &[&str]) -> Program {
     Program::start(dir, "csi-attacher", BOWLINE, &words)
 }
 
-async fn held(leases: &Api<Lease>) {
+async fn held(leases: &Api<Lease>, name: &str) {
     let held = |lease: Option<&Lease>| {
         let spec = lease.and_then(|lease| lease.spec.as_ref());
         spec.is_some_and(|spec| spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty()))
     };
-    until(leases, LEASE, "held", held).await.expect("held");
+    until(leases, name, "held", held).await.expect("held");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,7 @@ async fn what_cannot_be_used_at_start_is_one_line_and_exit_code_1() {
         (&["csi-provisioner", &absent], "read kubeconfig"),
         (&["csi-attacher", &absent], "read kubeconfig"),
         (&kubelet_absent, "read kubeconfig"),
-        (&kubelet_port, "Address already in use"),
+        (&kubelet_port, "--port: the address"),
         (&["csi-node-driver-registrar", &socket, &endpoint], "--http-endpoint"),
         (&["csi-provisioner", &good, &endpoint], "--http-endpoint"),
         (&["csi-provisioner", &folder], "read kubeconfig"),
@@ -121,7 +121,7 @@ async fn a_driver_is_waited_for_and_its_absence_is_an_error() {
         move || run(&["csi-node-driver-registrar", &address, &path])
     });
     let _driver = driver(dir.path());
-    held(&Api::namespaced(plane.client().await, NAMESPACE)).await;
+    held(&Api::namespaced(plane.client().await, NAMESPACE), LEASE).await;
     assert!(late.end().success());
     // Upstream gives up after the same time.
     let (code, text) = never.await.expect("it ends");
@@ -137,7 +137,7 @@ async fn a_stolen_lease_ends_the_program_and_stays_stolen() {
     let _driver = driver(dir.path());
     let mut attacher = attacher(dir.path(), &plane.kubeconfig(), &["--leader-election"]);
     let leases: Api<Lease> = Api::namespaced(plane.client().await, NAMESPACE);
-    held(&leases).await;
+    held(&leases, LEASE).await;
     let stolen = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
     leases.patch(LEASE, &PatchParams::default(), &Patch::Merge(stolen)).await.expect("stolen");
     let ended = attacher.ended();
@@ -189,31 +189,65 @@ async fn an_api_server_that_was_away_finds_programs_at_work() {
     let long_ago: jiff::Timestamp = "2000-01-01T00:00:00Z".parse().expect("a time");
     let expired = setup.server.user_at("system:kube-scheduler", "system:kube-scheduler", long_ago);
     let expired = format!("--kubeconfig={}", expired.display());
-    let (code, text) = run(&["kube-scheduler", "--secure-port=0", &expired]);
-    let last = text.lines().last().unwrap_or_default();
-    assert!(code == Some(1) && last.contains("renew the certificate"), "{code:?} {text}");
-    // A sidecar goes on asking, as upstream's does: its token may be renewed.
+    let words = ["kube-scheduler", "--secure-port=0", &expired];
+    let mut scheduler = Program::start(setup.dir(), "expired", BOWLINE, &words);
+    scheduler.says("renew the certificate").await;
+    // It goes on asking, as upstream's does, and so does a sidecar.
+    assert!(scheduler.is_running());
     let expired = setup.server.user_at("csi-attacher", "csi-attacher", long_ago);
     let mut attacher = attacher(setup.dir(), &expired, &["--leader-election"]);
     attacher.says("Unauthorized").await;
     assert!(attacher.is_running());
 }
 
-/// An unreachable server at start: upstream's core programs wait ten seconds.
-#[test]
-fn a_server_that_nobody_serves_is_an_error_after_a_while() {
+/// A server that comes later: upstream's kube-controller-manager ends after ten seconds where it takes part in no election,
+/// and waits for its lease where it does; the scheduler always waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_yet_is_waited_for() {
+    let plane = ControlPlane::start().await;
     let dir = tempfile::tempdir().expect("a directory");
     let [port] = free_ports();
-    let file = dir.path().join("kubeconfig");
-    let text = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
-        "users": [{"name": "u", "user": {"token": "x"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    let (kubeconfig, target) = through(&plane, dir.path(), port);
+    let start = |log: &str, words: &[&str]| {
+        let shared = ["--secure-port=0", &kubeconfig];
+        Program::start(dir.path(), log, BOWLINE, &[words, &shared].concat())
+    };
+    let mut waiting = [
+        start("manager", &["kube-controller-manager"]),
+        start("scheduler", &["kube-scheduler"]),
+        start("scheduler-alone", &["kube-scheduler", "--leader-elect=false"]),
+    ];
+    let mut manager = start("manager-alone", &["kube-controller-manager", "--leader-elect=false"]);
+    let ended = manager.ended();
+    let log = manager.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(ended.code() == Some(1) && last.contains("reach the API server"), "{ended:?} {log}");
+    // They were started before it, so they have waited for longer.
+    for program in &mut waiting {
+        program.says("waiting for the API server").await;
+        assert!(program.is_running(), "{}", program.name);
+    }
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("the port");
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = tokio::net::TcpStream::connect(&target).await.expect("the server");
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
     });
-    std::fs::write(&file, text.to_string()).expect("a kubeconfig");
-    let kubeconfig = format!("--kubeconfig={}", file.display());
-    let (code, text) = run(&["kube-controller-manager", "--secure-port=0", &kubeconfig]);
-    let last = text.lines().last().unwrap_or_default();
-    assert!(code == Some(1) && last.contains("reach the API server"), "{code:?} {text}");
+    let leases: Api<Lease> = Api::namespaced(plane.client().await, NAMESPACE);
+    for lease in ["kube-controller-manager", "kube-scheduler"] {
+        held(&leases, lease).await;
+    }
+    assert!(waiting.iter_mut().all(Program::is_running));
+}
+
+/// A kubeconfig for the same server behind another port, and where the server is.
+fn through(plane: &ControlPlane, dir: &Path, port: u16) -> (String, String) {
+    let text = std::fs::read_to_string(plane.kubeconfig()).expect("a kubeconfig");
+    let at = text.find("https://").expect("an address") + "https://".len();
+    let address: String =
+        text[at..].chars().take_while(|c| c.is_ascii_digit() || [':', '.'].contains(c)).collect();
+    let file = dir.join("kubeconfig");
+    std::fs::write(&file, text.replace(&address, &format!("127.0.0.1:{port}"))).expect("written");
+    (format!("--kubeconfig={}", file.display()), address)
 }

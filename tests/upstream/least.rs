@@ -19,6 +19,9 @@ const UNUSED: &[(&str, &[&str])] = &[
             "get nodes",
             // The authority has changed.
             "update configmaps",
+            // Clients of its metrics.
+            "create tokenreviews",
+            "create subjectaccessreviews",
         ],
     ),
     (
@@ -30,6 +33,9 @@ const UNUSED: &[(&str, &[&str])] = &[
             // Pods that are not scheduled, pods after their binding.
             "update pods/status",
             "get pods",
+            // Clients of its metrics.
+            "create tokenreviews",
+            "create subjectaccessreviews",
         ],
     ),
     (

@@ -1,14 +1,14 @@
 //! API servers side by side on the same disk: ours, and upstream's kube-apiserver with etcd where their programs are named.
 
-mod client;
+pub mod client;
 mod fanout;
 mod idle;
 mod load;
 mod objects;
-mod ours;
-mod process;
+pub mod ours;
+pub mod process;
 mod rows;
-mod subject;
+pub mod subject;
 mod upstream;
 
 use anyhow::{Context, Result, bail};

@@ -42,8 +42,13 @@ impl Process {
     }
 
     pub async fn stop(&mut self) -> Result<()> {
+        self.end_by(Signal::TERM).await
+    }
+
+    /// Ends it with this signal and waits for its end.
+    pub async fn end_by(&mut self, signal: Signal) -> Result<()> {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            kill_process(pid, Signal::TERM)?;
+            kill_process(pid, signal)?;
         }
         if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
             self.child.kill().await?;

@@ -109,6 +109,20 @@ pub const RENAMED_NODE_LABELS: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
 ];
+/// Whether a kubelet may set this label on its own Node: all but those with Kubernetes' own prefixes, and of these the ones
+/// that describe a machine. Others could draw pods to a node that is not meant for them.
+pub fn is_kubelet_label(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else { return true };
+    let below =
+        |root: &str| domain == root || domain.strip_suffix(root).is_some_and(|rest| rest.ends_with('.'));
+    let kubernetes = below("kubernetes.io") || below("k8s.io");
+    let renamed = RENAMED_NODE_LABELS.iter().any(|(old, new)| *old == key || *new == key);
+    let machine = below("kubelet.kubernetes.io") || below("node.kubernetes.io");
+    // It is below kubernetes.io, and never the kubelet's, whatever stands before it.
+    let reserved = below("node-restriction.kubernetes.io");
+    !reserved && (!kubernetes || renamed || machine || key == HOSTNAME_LABEL)
+}
+
 /// Label of every namespace with its own name.
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 

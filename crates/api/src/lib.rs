@@ -11,6 +11,7 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 pub mod selector;
+pub mod span;
 pub mod volume;
 
 pub use meta::{Meta, ObjectKey};

@@ -13,7 +13,7 @@ use crate::auth::Access;
 use crate::custom::Definitions;
 use crate::discovery::Documents;
 use crate::field::{Invalid, Reason};
-use crate::json::size_within;
+use crate::json::{size_at_most, size_within};
 use crate::limits::{LimitSettings, Limits};
 use crate::metadata;
 use crate::metrics::Metrics;
@@ -145,7 +145,7 @@ impl Core {
 
     /// Refuses what is too large, unless it was so before: then it may shrink, and what deletes it may still be noted.
     fn check_size(&self, table: &str, key: &ObjectKey, object: &Value) -> Result<(), Trouble> {
-        if size_within(object, OBJECT_MAX).is_some() {
+        if size_at_most(object) <= OBJECT_MAX || size_within(object, OBJECT_MAX).is_some() {
             return Ok(());
         }
         let before = self.store.get(table, key).map_or(0, |old| old.json.len());

@@ -41,6 +41,7 @@ mod testing;
 pub mod tls;
 mod verbs;
 
+pub use crate::discovery::GIT_VERSION;
 pub use crate::http::body::Body;
 pub use registry::Registry;
 pub use server::Server;

@@ -14,12 +14,15 @@ use crate::store::StoreCommand;
 use crate::up::Up;
 use crate::up::nodes::control::NodeCommand;
 
-const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one process";
+const ABOUT: &str = "The whole journey of a CSI volume, from a claim to a mounted filesystem, in one binary";
 
 const AFTER: &str = "\
 Start here:
   bowline demo        watch one claim become a mounted filesystem, then clean up
-  bowline up          run everything on this machine; use plain kubectl against it";
+  bowline up          run everything on this machine; use plain kubectl against it
+
+`bowline COMMAND --help` lists the flags of a command. The programs of a cluster take upstream's flags, and run under
+upstream's names, too: `ln -s bowline csi-provisioner`.";
 
 /// The program under upstream's name whose command line clap reads.
 const LINKED: &str = "kube-apiserver";
@@ -36,6 +39,9 @@ impl Cli {
     /// Reads the command line of this process, or prints why not and exits.
     pub fn read(argv: Vec<OsString>) -> Self {
         let mut command = help::with_groups(Self::command(), PROGRAMS);
+        // Their own parser reads them; here they are names that a mistyped one is compared with.
+        let names = PROGRAMS.iter().map(|entry| clap::Command::new(entry.program.name).hide(true));
+        command = command.subcommands(names);
         let matches =
             command.try_get_matches_from_mut(with_subcommand(argv)).unwrap_or_else(|error| error.exit());
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())

@@ -15,7 +15,8 @@ const LAST: Duration = Duration::from_secs(15);
 /// Without failure for this long, the next one counts as the first.
 const RESET: Duration = Duration::from_secs(120);
 
-pub(crate) struct Backoff {
+/// The pauses of one thing that is tried again and again.
+pub struct Backoff {
     random: Arc<dyn Random>,
     next: Duration,
     failed: Option<Instant>,

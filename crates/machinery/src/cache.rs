@@ -1,6 +1,7 @@
 //! A shared, indexed copy of all objects of one kind, with read-your-writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -30,7 +31,8 @@ impl<K> Change<K> {
     }
 }
 
-type Handler<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+/// What is called with each change, for as long as the first says so.
+type Handler<K> = (Box<dyn Fn() -> bool + Send + Sync>, Box<dyn Fn(&Change<K>) + Send + Sync>);
 type IndexFn<K> = fn(&K) -> Vec<String>;
 
 /// The cache of one kind; clones share it.
@@ -143,11 +145,21 @@ impl<K: Object> Cache<K> {
     /// Calls `handler` for each object there is now (as an addition) and for each later change.
     /// Handlers must be quick: they usually add a key to a queue.
     pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        self.on_change_while(|| true, handler);
+    }
+
+    /// The same for a part that may end before the process: its handler is forgotten when another one comes.
+    pub(crate) fn on_change_while(
+        &self,
+        lives: impl Fn() -> bool + Send + Sync + 'static,
+        handler: impl Fn(&Change<K>) + Send + Sync + 'static,
+    ) {
         let mut handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        handlers.retain(|(lives, _)| lives());
         for object in self.list() {
             handler(&Change { old: None, new: Some(object) });
         }
-        handlers.push(Box::new(handler));
+        handlers.push((Box::new(lives), Box::new(handler)));
     }
 
     /// Waits until the first list is complete.
@@ -191,9 +203,10 @@ impl<K: Object> Cache<K> {
     }
 
     /// Takes in the answer to a write, so that the next decision sees it before the watch brings it.
-    pub fn note(&self, object: K) {
+    pub fn note(&self, object: impl Into<Arc<K>>) {
+        let object = object.into();
         let (key, version) = (object.key(), object.version());
-        self.change(&key, Some(Arc::new(object)), |state| {
+        self.change(&key, Some(object), |state| {
             let news = version > state.seen;
             if news {
                 state.unconfirmed.insert((version, key.clone()));
@@ -203,7 +216,8 @@ impl<K: Object> Cache<K> {
     }
 
     /// Takes in the answer to a delete: the object as it was or, while finalizers hold it, as it now is.
-    pub fn note_deletion(&self, object: K) {
+    pub fn note_deletion(&self, object: impl Into<Arc<K>>) {
+        let object = object.into();
         let held = object.meta().finalizers.as_ref().is_some_and(|f| !f.is_empty());
         let graceful = object.meta().deletion_grace_period_seconds.is_some_and(|s| s > 0);
         if held || graceful {
@@ -226,9 +240,10 @@ impl<K: Object> Cache<K> {
     }
 
     /// Takes in a watch event.
-    pub(crate) fn applied(&self, object: K) {
+    pub(crate) fn applied(&self, object: impl Into<Arc<K>>) {
+        let object = object.into();
         let (key, version) = (object.key(), object.version());
-        self.change(&key, Some(Arc::new(object)), |state| {
+        self.change(&key, Some(object), |state| {
             state.told(&key, version);
             true
         });
@@ -299,10 +314,10 @@ impl<K: Object> Cache<K> {
 
     /// Takes in the answer to a question for one object that no watch tells of. `before` is the version that was here when
     /// it was asked: what was written since is not taken for deleted. True when the object is another than before.
-    pub(crate) fn fetched(&self, key: &ObjectKey, found: Option<K>, before: Option<u64>) -> bool {
+    pub(crate) fn fetched(&self, key: &ObjectKey, found: Option<Arc<K>>, before: Option<u64>) -> bool {
         let version = |state: &State<K>| state.objects.get(key).map(|cached| cached.version());
         let (old, absent) = (version(&self.read()), found.is_none());
-        self.change(key, found.map(Arc::new), |state| {
+        self.change(key, found, |state| {
             state.unconfirmed.retain(|(_, noted)| noted != key);
             if absent {
                 state.gone.remove(key);
@@ -354,7 +369,12 @@ impl<K: Object> Cache<K> {
         };
         if old.is_some() || new.is_some() {
             let change = Change { old, new };
-            handlers.iter().for_each(|handler| handler(&change));
+            for (_, handler) in handlers.iter() {
+                // The others hear of the change as well.
+                if catch_unwind(AssertUnwindSafe(|| handler(&change))).is_err() {
+                    tracing::error!(kind = %K::kind(&()), %key, "a handler panicked on a change, which is lost to it");
+                }
+            }
             self.inner.changes.send_modify(|count| *count += 1);
         }
     }
@@ -386,12 +406,19 @@ impl<K> State<K> {
     }
 
     fn set(&mut self, key: &ObjectKey, new: Option<Arc<K>>) {
-        let old = match &new {
-            Some(object) => self.objects.insert(key.clone(), object.clone()),
+        let old = self.objects.get(key);
+        // All are asked before anything is changed: an index that panics leaves the state as it was.
+        let values = |object: Option<&Arc<K>>, index: &Index<K>| {
+            object.map(|object| (index.values_of)(object)).unwrap_or_default()
+        };
+        let moves: Vec<(Vec<String>, Vec<String>)> =
+            self.indexes.values().map(|index| (values(old, index), values(new.as_ref(), index))).collect();
+        match new {
+            Some(object) => self.objects.insert(key.clone(), object),
             None => self.objects.remove(key),
         };
-        for index in self.indexes.values_mut() {
-            for value in old.as_deref().map(index.values_of).unwrap_or_default() {
+        for (index, (left, joined)) in self.indexes.values_mut().zip(moves) {
+            for value in left {
                 if let Some(keys) = index.keys.get_mut(&value) {
                     keys.remove(key);
                     if keys.is_empty() {
@@ -399,7 +426,7 @@ impl<K> State<K> {
                     }
                 }
             }
-            for value in new.as_deref().map(index.values_of).unwrap_or_default() {
+            for value in joined {
                 index.keys.entry(value).or_default().insert(key.clone());
             }
         }
@@ -407,190 +434,4 @@ impl<K> State<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bowline_api::ConfigMap;
-
-    fn object(name: &str, version: u64) -> ConfigMap {
-        let mut object = ConfigMap::default();
-        object.metadata.name = Some(name.into());
-        object.metadata.resource_version = Some(version.to_string());
-        object
-    }
-
-    #[test]
-    fn a_noted_write_is_read_at_once_and_not_repeated_by_the_watch() {
-        let cache = Cache::<ConfigMap>::default();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let log = heard.clone();
-        cache.on_change(move |c| log.lock().unwrap().push(c.latest().unwrap().version()));
-        cache.applied(object("a", 1));
-        cache.note(object("a", 5));
-        assert_eq!(cache.get(&ObjectKey::cluster("a")).unwrap().version(), 5);
-        cache.applied(object("a", 3));
-        cache.applied(object("a", 5));
-        assert_eq!(*heard.lock().unwrap(), [1, 5]);
-    }
-
-    #[test]
-    fn a_late_note_does_not_bring_back_what_was_deleted() {
-        let cache = Cache::<ConfigMap>::default();
-        cache.applied(object("a", 1));
-        cache.deleted(&object("a", 7));
-        cache.note(object("a", 6));
-        assert!(cache.list().is_empty());
-    }
-
-    /// A pod whose end came while the answer to its last status was taken in stayed in the cache for good.
-    #[test]
-    fn a_note_that_races_with_the_end_of_its_object_does_not_bring_it_back() {
-        const ROUNDS: u64 = 20_000;
-        let cache = Cache::<ConfigMap>::default();
-        let barrier = std::sync::Barrier::new(2);
-        let mut back = Vec::new();
-        std::thread::scope(|threads| {
-            threads.spawn(|| {
-                for round in 1..=ROUNDS {
-                    barrier.wait();
-                    cache.note(object("a", 3 * round + 1));
-                    barrier.wait();
-                }
-            });
-            for round in 1..=ROUNDS {
-                cache.applied(object("a", 3 * round));
-                barrier.wait();
-                cache.applied(object("a", 3 * round + 1));
-                cache.deleted(&object("a", 3 * round + 2));
-                barrier.wait();
-                back.extend((!cache.list().is_empty()).then_some(round));
-            }
-        });
-        assert_eq!(back, Vec::<u64>::new(), "rounds after which the object was there");
-    }
-
-    #[test]
-    fn what_we_deleted_stays_away_until_the_watch_agrees() {
-        let cache = Cache::<ConfigMap>::default();
-        let of = |uid: &str, version| {
-            let mut object = object("a", version);
-            object.metadata.uid = Some(uid.into());
-            object
-        };
-        cache.applied(of("first", 1));
-        cache.note_deletion(of("first", 1));
-        assert!(cache.list().is_empty());
-        cache.applied(of("first", 2));
-        assert!(cache.list().is_empty(), "older news of a deleted object");
-        cache.deleted(&of("first", 3));
-        cache.applied(of("second", 4));
-        assert_eq!(cache.list().len(), 1, "its successor is another object");
-    }
-
-    #[test]
-    fn the_end_of_a_predecessor_does_not_remove_a_noted_successor() {
-        let cache = Cache::<ConfigMap>::default();
-        cache.applied(object("a", 1));
-        cache.note(object("a", 9));
-        cache.deleted(&object("a", 7));
-        assert_eq!(cache.get(&ObjectKey::cluster("a")).unwrap().version(), 9);
-    }
-
-    #[test]
-    fn a_list_removes_what_it_lacks_but_not_newer_writes() {
-        let cache = Cache::<ConfigMap>::default();
-        cache.applied(object("old", 1));
-        cache.note(object("new", 9));
-        assert!(cache.replaced(vec![object("kept", 4)], 5));
-        let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
-        assert_eq!(names, ["kept", "new"]);
-    }
-
-    /// A lagging API server answers a relist with what was true before the watch told of more (B2).
-    #[test]
-    fn a_list_older_than_what_was_seen_changes_nothing() {
-        let cache = Cache::<ConfigMap>::default();
-        assert!(cache.replaced(vec![object("a", 5)], 6));
-        cache.applied(object("b", 9));
-        cache.deleted(&object("a", 10));
-        assert!(!cache.replaced(vec![object("a", 5)], 8), "refused");
-        let names: Vec<String> = cache.list().iter().map(|o| o.name().to_owned()).collect();
-        assert_eq!(names, ["b"], "`a` was deleted and `b` created after that list was made");
-    }
-
-    /// Created by us, deleted by somebody while there was no watch: the list says nothing of it, and is older than it seems.
-    #[test]
-    fn what_was_deleted_before_the_list_was_made_does_not_stay() {
-        for late in [false, true] {
-            let cache = Cache::<ConfigMap>::default();
-            let ended = Arc::new(Mutex::new(Vec::new()));
-            let log = ended.clone();
-            cache.on_change(move |c| {
-                let gone = c.old.iter().filter(|_| c.new.is_none());
-                log.lock().unwrap().extend(gone.map(|o| o.name().to_owned()));
-            });
-            if !late {
-                cache.note(object("ours", 100));
-            }
-            assert!(cache.replaced(vec![object("other", 40)], 40));
-            if late {
-                cache.note(object("ours", 100));
-            }
-            assert!(cache.get(&ObjectKey::cluster("ours")).is_some(), "it may be newer than the list");
-            cache.applied(object("other", 5001));
-            assert_eq!(cache.list().len(), 1, "the watch would have told of it; late: {late}");
-            assert_eq!(*ended.lock().unwrap(), ["ours"]);
-        }
-    }
-
-    /// Quiet kinds: no event of another object passes the version of our write, but bookmarks do.
-    #[test]
-    fn a_bookmark_or_a_list_passes_what_was_deleted_without_a_word() {
-        let names =
-            |cache: &Cache<ConfigMap>| cache.list().iter().map(|o| o.name().to_owned()).collect::<Vec<_>>();
-        let cache = Cache::<ConfigMap>::default();
-        cache.note(object("ours", 100));
-        cache.passed(99);
-        assert_eq!(names(&cache), ["ours"]);
-        cache.passed(101);
-        assert_eq!(names(&cache), Vec::<String>::new());
-        assert!(!cache.replaced(vec![object("ours", 100)], 100), "older than the bookmark");
-        cache.note(object("late", 103));
-        assert!(cache.replaced(Vec::new(), 102));
-        assert_eq!(names(&cache), ["late"], "written after the list was made");
-        assert!(cache.replaced(Vec::new(), 103));
-        assert_eq!(names(&cache), Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_the_watch_has_yet_to_tell_of_stays() {
-        let cache = Cache::<ConfigMap>::default();
-        cache.applied(object("a", 90));
-        cache.note(object("a", 100));
-        cache.note(object("b", 102));
-        cache.applied(object("a", 95));
-        cache.applied(object("c", 98));
-        cache.deleted(&object("c", 99));
-        let names =
-            |cache: &Cache<ConfigMap>| cache.list().iter().map(|o| o.name().to_owned()).collect::<Vec<_>>();
-        assert_eq!(names(&cache), ["a", "b"]);
-        cache.applied(object("a", 100));
-        cache.applied(object("c", 101));
-        assert_eq!(names(&cache), ["a", "b", "c"]);
-        cache.applied(object("b", 102));
-        cache.applied(object("c", 103));
-        assert_eq!(names(&cache), ["a", "b", "c"]);
-    }
-
-    #[test]
-    fn an_index_follows_changes() {
-        let cache = Cache::<ConfigMap>::default();
-        cache.applied(object("a", 1));
-        cache.index("version", |o| vec![o.version().to_string()]);
-        assert_eq!(cache.indexed("version", "1").len(), 1);
-        assert_eq!((cache.indexed_len("version", "1"), cache.indexed_len("none", "1")), (1, 0));
-        cache.applied(object("a", 2));
-        assert_eq!((cache.indexed("version", "1").len(), cache.indexed("version", "2").len()), (0, 1));
-        cache.deleted(&object("a", 3));
-        assert_eq!(cache.indexed("version", "2").len(), 0);
-    }
-}
+mod tests;

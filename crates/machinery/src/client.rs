@@ -4,7 +4,10 @@
 //! over the network has connections that watches share and that keep-alives guard (`transport`).
 
 pub mod account;
+mod certificate;
 pub mod line;
+pub(crate) mod read;
+pub mod shared;
 pub mod source;
 pub mod subject;
 mod token;
@@ -22,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::Service;
 
-pub use account::Accounts;
+pub use account::{Accounts, NAMESPACE as ACCOUNTS_NAMESPACE};
 pub use kube::Client;
 pub use line::Line;
 pub use source::{Environment, Source};
@@ -133,7 +136,7 @@ pub async fn check(client: &Client) -> Result<(), ClientError> {
 }
 
 /// An error with all its causes in one line; hyper says only "client error (Connect)" by itself.
-pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
+pub fn one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -2,6 +2,7 @@
 //! answer taken into the cache.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::{Meta, ObjectKey};
@@ -11,7 +12,7 @@ use kube::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParam
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::client::{Client, Object, one_line};
+use crate::client::{Client, Object, one_line, read};
 use crate::informers::Informers;
 use crate::journal::{Entry, Journal};
 use crate::lease::Leadership;
@@ -213,10 +214,14 @@ impl Effects {
             DeleteParams { preconditions, grace_period_seconds: grace_seconds, ..DeleteParams::default() };
         let request = path_of::<K>(object.namespace()).delete(object.name(), &parameters);
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-        let done = self.run("delete", &describe(object), self.client.request_status::<K>(request)).await;
+        let done = self.run("delete", &describe(object), read::deleted::<K>(&self.client, request)).await;
         match done {
-            Ok(either) => {
-                either.either(|last| self.note_deletion(last), |_| self.note_gone(object));
+            Ok(Some(last)) => {
+                self.note_deletion(last);
+                Ok(())
+            }
+            Ok(None) => {
+                self.note_gone(object);
                 Ok(())
             }
             Err(error) if error.not_found() => {
@@ -262,7 +267,7 @@ impl Effects {
         let cache = self.informers.unwatched::<K>();
         let before = cache.get(key).map(|object| object.version());
         let found = self.get_live::<K>(&key.namespace, &key.name).await?;
-        cache.fetched(key, found, before);
+        cache.fetched(key, found.map(Arc::new), before);
         Ok(())
     }
 
@@ -270,11 +275,20 @@ impl Effects {
     pub async fn get_live<K: Object>(&self, namespace: &str, name: &str) -> Result<Option<K>, EffectError> {
         let request = path_of::<K>(namespace).get(name, &Default::default());
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-        match self.client.request::<K>(request).await.map_err(EffectError::from) {
-            Ok(object) => Ok(Some(object)),
+        match read::object::<K>(&self.client, request).await.map_err(EffectError::from) {
+            Ok(object) => Ok(Some(Arc::unwrap_or_clone(object))),
             Err(error) if error.not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same for a role that may list a kind and not get one object of it.
+    pub async fn find_live<K: Object>(&self, namespace: &str, name: &str) -> Result<Option<K>, EffectError> {
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        let request = path_of::<K>(namespace).list(&named);
+        let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
+        let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
+        Ok(list.items.into_iter().next())
     }
 
     /// Lists a namespace past the cache, where acting on an old copy would be unsafe. One answer does not hold all of a large
@@ -293,7 +307,7 @@ impl Effects {
         loop {
             let request = path_of::<K>(namespace).list(&page);
             let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-            let list = self.client.request::<kube::core::ObjectList<K>>(request).await?;
+            let list = read::list::<K>(&self.client, request).await?;
             items.extend(list.items);
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
@@ -309,7 +323,7 @@ impl Effects {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<K, EffectError> {
         let request = request.map_err(|e| EffectError::refused(e.to_string()))?;
-        let answer = self.run(verb, &describe(object), self.client.request::<K>(request)).await;
+        let answer = self.run(verb, &describe(object), read::object::<K>(&self.client, request)).await;
         match &answer {
             // Taking the last finalizer off deletes; the answer is then the object's last state.
             Ok(answer) if answer.deleting() => self.note_deletion(answer.clone()),
@@ -321,7 +335,7 @@ impl Effects {
             Err(error) if error.not_found() && verb != "create" => self.note_gone(object),
             Err(_) => {}
         }
-        answer
+        answer.map(Arc::unwrap_or_clone)
     }
 
     // A kind that no role reads has no cache, and a write starts no watch of it.
@@ -331,7 +345,7 @@ impl Effects {
         }
     }
 
-    fn note_deletion<K: Object>(&self, object: K) {
+    fn note_deletion<K: Object>(&self, object: Arc<K>) {
         let Some(cache) = self.informers.known::<K>() else { return };
         // The finalizers of a namespace stand in its spec: only the watch knows when it is gone.
         if K::kind(&()) == "Namespace" { cache.note(object) } else { cache.note_deletion(object) }
@@ -396,7 +410,7 @@ fn encode(body: &impl serde::Serialize) -> Result<Vec<u8>, EffectError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use bowline_api::Lease;
     use bowline_host::fake;
@@ -435,6 +449,26 @@ mod tests {
             "{asked:?}"
         );
         assert!(asked[1].contains("continue=page-2"), "{asked:?}");
+    }
+
+    /// Goal: a role that may list volumes and not get one reads one past its cache all the same.
+    #[tokio::test]
+    async fn one_object_is_found_by_a_list_of_its_name() {
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let log = asked.clone();
+        let answer = move |request: http::Request<Body>| {
+            log.lock().unwrap().push(request.uri().to_string());
+            let items = json!([{"metadata": {"name": "a", "namespace": "ns"}, "spec": {}}]);
+            let list = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": items});
+            async move { Ok::<_, std::io::Error>(Response::new(Body::from(list.to_string().into_bytes()))) }
+        };
+        let (host, _) = fake::host(1);
+        let stop = CancellationToken::new();
+        let ports = Ports::new(in_process(tower::service_fn(answer)), host, Journal::default(), stop);
+        let found = ports.effects("test").find_live::<Lease>("ns", "a").await.unwrap();
+        assert_eq!(found.map(|lease| lease.name().to_owned()), Some("a".to_owned()));
+        let asked = asked.lock().unwrap();
+        assert!(asked[0].contains("/leases?") && asked[0].contains("metadata.name%3Da"), "{asked:?}");
     }
 
     #[test]

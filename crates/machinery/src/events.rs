@@ -1,19 +1,23 @@
 //! Kubernetes events: what people see in `kubectl describe`. Best effort, never in the way of an effect.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use bowline_api::{Event, Meta};
 use bowline_host::Host;
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Client, Object};
+use crate::backoff::Backoff;
+use crate::client::{Client, Object, one_line};
 use crate::recent::Recent;
 
 /// Events waiting to be written; more are dropped rather than slowing a role down.
@@ -27,6 +31,8 @@ const MESSAGE_MAX: usize = 1024;
 /// time.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
+/// Upstream writes an event at most this often before it gives up.
+const TRIES: u32 = 12;
 
 /// One event to write.
 #[derive(Debug, Clone)]
@@ -56,7 +62,15 @@ impl Sink {
                     draft = incoming.recv() => draft,
                 };
                 let Some(draft) = draft else { return };
-                writer.write(draft).await;
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    written = AssertUnwindSafe(writer.write(draft)).catch_unwind() => {
+                        if written.is_err() {
+                            tracing::error!("an event could not be written: this is a defect of Bowline");
+                        }
+                    }
+                }
             }
         });
         Self { drafts }
@@ -98,8 +112,10 @@ impl Recorder {
             message.truncate(end);
         }
         let draft = Draft { about, type_, reason, message, component: self.component.clone() };
-        if self.sink.drafts.try_send(draft).is_err() {
-            tracing::warn!(reason, "event dropped: too many are waiting");
+        match self.sink.drafts.try_send(draft) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => tracing::warn!(reason, "event dropped: too many are waiting"),
+            Err(TrySendError::Closed(_)) => tracing::debug!(reason, "event dropped: the process is ending"),
         }
     }
 }
@@ -163,17 +179,48 @@ impl Writer {
         }
         if let Some((name, count)) = self.written.get_mut(&identity) {
             *count += 1;
-            let patch = json!({"count": *count, "lastTimestamp": now});
-            if api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
-                return;
+            let (name, patch) = (name.clone(), json!({"count": *count, "lastTimestamp": now}));
+            let patch = Patch::Merge(patch);
+            let parameters = PatchParams::default();
+            match self.until_answered(|| api.patch(&name, &parameters, &patch)).await {
+                // It is older than the server keeps events.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    return tracing::debug!(error = one_line(&error), event = name, "event not repeated");
+                }
+                Ok(_) => return,
             }
         }
         let event = draft.into_event(&namespace, self.host.random.next_u64(), now);
         let name = event.name().to_owned();
-        match api.create(&PostParams::default(), &event).await {
+        let parameters = PostParams::default();
+        match self.until_answered(|| api.create(&parameters, &event)).await {
             Ok(_) => self.written.insert(identity, (name, 1)),
-            Err(error) => tracing::debug!(%error, event = name, "event not written"),
+            // The name is ours alone: a try before this one landed without an answer.
+            Err(kube::Error::Api(status)) if status.code == 409 => self.written.insert(identity, (name, 1)),
+            Err(error) => tracing::debug!(error = one_line(&error), event = name, "event not written"),
         }
+    }
+
+    /// Tries again with pauses while the server cannot be reached or cannot answer; what it refuses stays refused.
+    async fn until_answered<T, F>(&self, write: impl Fn() -> F) -> Result<T, kube::Error>
+    where
+        F: Future<Output = Result<T, kube::Error>>,
+    {
+        let mut backoff = Backoff::new(self.host.random.clone());
+        for _ in 1..TRIES {
+            match write().await {
+                Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
+                    return Err(kube::Error::Api(status));
+                }
+                Err(error) => {
+                    tracing::debug!(error = one_line(&error), "event not written, trying again");
+                    tokio::time::sleep(backoff.failed()).await;
+                }
+                Ok(done) => return Ok(done),
+            }
+        }
+        write().await
     }
 
     fn allowed(&mut self, draft: &Draft) -> bool {
@@ -239,6 +286,28 @@ mod tests {
     fn methods(seen: &Seen) -> Vec<String> {
         let lines = std::mem::take(&mut *seen.lock().unwrap());
         lines.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_is_written_once_the_server_answers_again() {
+        let answers = std::sync::Mutex::new(vec![200, 409, 500, 503]);
+        let (client, seen) = fake_api::client(move |_, body| match answers.lock().unwrap().pop() {
+            None | Some(200) => Some(json_answer(200, body)),
+            Some(code) => Some(fake_api::status(code, "Trouble", "not now")),
+        });
+        let mut writer = Writer::new(client, bowline_host::fake::host(1).0);
+        writer.write(draft("a")).await;
+        assert_eq!(methods(&seen), ["POST", "POST", "POST"], "the third says that the second had landed");
+        writer.write(draft("a")).await;
+        assert_eq!(methods(&seen), ["PATCH"], "it is known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_is_refused_is_not_tried_again() {
+        let (client, seen) = fake_api::client(|_, _| Some(fake_api::status(403, "Forbidden", "no")));
+        let mut writer = Writer::new(client, bowline_host::fake::host(1).0);
+        writer.write(draft("a")).await;
+        assert_eq!(methods(&seen), ["POST"]);
     }
 
     #[tokio::test(start_paused = true)]

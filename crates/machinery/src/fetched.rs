@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
 use crate::client::line::jitter;
-use crate::client::{Client, Object, one_line};
+use crate::client::{Client, Object, one_line, read};
+use crate::listeners::Listeners;
 use crate::ports::Ports;
 use crate::watched::Found;
 
@@ -24,8 +25,6 @@ const SOON: Duration = Duration::from_millis(100);
 const SOON_MAX: Duration = Duration::from_secs(10);
 /// Pause afterwards, stretched by up to its own length.
 const RARELY: Duration = Duration::from_secs(60);
-
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Objects of one kind, each asked for while it has followers; clones share them.
 pub struct Fetched<K> {
@@ -45,7 +44,7 @@ struct Inner<K> {
     cache: Cache<K>,
     settled: fn(&K) -> bool,
     objects: Mutex<Objects>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
     answers: Notify,
 }
 
@@ -77,7 +76,7 @@ impl<K: Object> Fetched<K> {
             cache: ports.informers.unwatched(),
             settled,
             objects: Mutex::default(),
-            handlers: Mutex::default(),
+            listeners: Listeners::default(),
             answers: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -90,7 +89,7 @@ impl<K: Object> Fetched<K> {
 
     /// Calls `handler` with each follower of an object that changed, or that is known for the first time since it came.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     /// The object as it was seen since `follower` follows it: its predecessor of the same name is not taken for it.
@@ -166,7 +165,7 @@ impl<K: Object> Fetched<K> {
             let Some(number) = self.begin(key, ended) else { return };
             let before = self.inner.cache.get(key).map(|object| object.version());
             let pause = match self.ask(key).await {
-                Ok(found) if found.as_ref().is_some_and(self.inner.settled) => {
+                Ok(found) if found.as_deref().is_some_and(self.inner.settled) => {
                     self.saw(key, (number, ended), found, before);
                     soon = SOON;
                     RARELY + jitter(&*self.inner.random, RARELY)
@@ -198,11 +197,11 @@ impl<K: Object> Fetched<K> {
     }
 
     /// An object that this node may not see is none for it: no pod of it has it, or no longer.
-    async fn ask(&self, key: &ObjectKey) -> Result<Option<K>, kube::Error> {
+    async fn ask(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, kube::Error> {
         let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_str());
         let request = kube::core::Request::new(K::url_path(&(), namespace));
         let request = request.get(&key.name, &Default::default()).map_err(kube::Error::BuildRequest)?;
-        match self.inner.client.request::<K>(request).await {
+        match read::object::<K>(&self.inner.client, request).await {
             Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => Ok(None),
             Err(error) => Err(error),
@@ -221,7 +220,7 @@ impl<K: Object> Fetched<K> {
         &self,
         key: &ObjectKey,
         (number, ended): (u64, &CancellationToken),
-        found: Option<K>,
+        found: Option<Arc<K>>,
         before: Option<u64>,
     ) {
         if ended.is_cancelled() {
@@ -241,10 +240,7 @@ impl<K: Object> Fetched<K> {
             followers.into_iter().filter(|follower| changed || came(follower)).collect()
         };
         self.inner.answers.notify_waiters();
-        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        for follower in &followers {
-            handlers.iter().for_each(|handler| handler(follower));
-        }
+        followers.iter().for_each(|follower| self.inner.listeners.tell(follower));
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects> {

@@ -26,6 +26,7 @@ pub struct Informers {
 struct Kinds {
     caches: BTreeMap<TypeId, Box<dyn Any + Send>>,
     scopes: BTreeMap<TypeId, Scope>,
+    standby: bool,
 }
 
 /// A kind was to be restricted whose watch runs already, with more rights than it should need.
@@ -54,8 +55,14 @@ impl Informers {
         Ok(())
     }
 
-    /// Calls `handler` whenever a watch gets through again after it failed.
-    pub(crate) fn on_recovery(&self, handler: impl Fn() + Send + Sync + 'static) {
+    /// For a process that waits for a lease: its first lists may come from a server's copy, since a new leader lists from
+    /// the store. Other processes act on their first lists.
+    pub(crate) fn stand_by(&self) {
+        self.kinds().standby = true;
+    }
+
+    /// Calls `handler` whenever a watch gets through again after it failed, until it says that its part has ended.
+    pub(crate) fn on_recovery(&self, handler: impl Fn() -> bool + Send + Sync + 'static) {
         self.recovery.on(handler);
     }
 
@@ -69,6 +76,7 @@ impl Informers {
         kinds.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
         let scope = kinds.scopes.get(&TypeId::of::<K>()).cloned().unwrap_or_default();
         let reflector = Reflector::new(self.client.clone(), scope, self.random.clone(), cache.clone())
+            .standing_by(kinds.standby)
             .on_request(cache.refresh())
             .telling(self.recovery.clone());
         let (stop, ended) = (self.stop.clone(), cache.clone());
@@ -112,10 +120,10 @@ impl<K: Object> Target<K> for Cache<K> {
     fn replaced(&self, objects: Vec<K>, version: u64) -> bool {
         Cache::replaced(self, objects, version)
     }
-    fn applied(&self, object: K) {
+    fn applied(&self, object: Arc<K>) {
         Cache::applied(self, object);
     }
-    fn deleted(&self, object: K) {
+    fn deleted(&self, object: Arc<K>) {
         Cache::deleted(self, &object);
     }
     fn passed(&self, version: u64) {

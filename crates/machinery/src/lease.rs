@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::line::jitter;
 use crate::client::{Client, one_line};
+use crate::starts::Starts;
 use decide::{Observed, Record, Step, decide, released};
 pub use leadership::Leadership;
 use leadership::Sent;
@@ -37,6 +38,8 @@ const SPREAD: f64 = 1.2;
 const RENEW_AGAIN: u32 = 10;
 /// The part of the time left that one renewal may take.
 const PATIENCE: f64 = 0.6;
+/// Roles that cannot fill their caches in this time do not keep the others of their process from leading.
+const WARM_UP: Duration = Duration::from_secs(30);
 
 /// How a candidacy ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct Lease {
     /// The lease as last read or written, and when its record was last seen to change.
     known: Option<(Object, Record)>,
     changed: Instant,
+    /// The roles whose caches it waits for.
+    roles: Option<Starts>,
 }
 
 impl Drop for Lease {
@@ -84,8 +89,16 @@ impl Lease {
             leadership: leadership.clone(),
             known: None,
             changed: Instant::now(),
+            roles: None,
         };
         (lease, leadership)
+    }
+
+    /// Asks for the lease only when these roles have filled their caches: of two replicas the one that can work at once is
+    /// to lead.
+    pub fn after_roles(mut self, roles: Starts) -> Self {
+        self.roles = Some(roles);
+        self
     }
 
     /// Waits for the lease, then renews it until it is lost or `stop` is cancelled. To hand it over safely, cancel `stop`
@@ -110,6 +123,13 @@ impl Lease {
 
     async fn lead(&mut self) {
         let lease = self.settings.name.clone();
+        if let Some(roles) = &self.roles {
+            if timeout(WARM_UP, roles.completed()).await.is_err() {
+                tracing::warn!(lease, waited = ?WARM_UP, "not all roles could fill their caches; asking for the lease with those that did");
+            }
+            // A replica that can do nothing leaves the lease to one that can.
+            roles.one_succeeded().await;
+        }
         if !self.acquire().await {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `role` (the shape of a role and its runner), `ports` (what a role is given), then the tools.
 
-mod backoff;
+pub mod backoff;
 pub mod cache;
 pub mod capability;
 pub mod client;
@@ -17,7 +17,9 @@ pub mod identity;
 pub mod incoming;
 pub mod informers;
 pub mod journal;
+mod keypair;
 pub mod lease;
+pub mod listeners;
 pub mod metrics;
 pub mod ports;
 pub mod queue;
@@ -29,6 +31,7 @@ pub mod role;
 pub mod secrets;
 pub mod serve;
 pub mod sidecar;
+pub mod starts;
 pub mod supervise;
 pub mod told;
 pub mod watched;
@@ -48,5 +51,6 @@ pub use queue::{Pool, Queue, Verdict};
 pub use reflector::Scope;
 pub use role::{Context, Role, Step, Watches};
 pub use sidecar::Sidecar;
+pub use starts::Starts;
 pub use told::Told;
 pub use watched::{Found, Watched};

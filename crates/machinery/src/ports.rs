@@ -12,6 +12,7 @@ use crate::informers::Informers;
 use crate::journal::Journal;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::starts::Starts;
 
 /// Why a role ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,8 @@ pub struct Ports {
     /// Cancelled when the process is to end; work in flight is finished first.
     pub stop: CancellationToken,
     pub metrics: Metrics,
+    /// Which roles of the process still fill their caches.
+    pub starts: Starts,
     /// The lease without which no effect may begin; `None` where there is no other replica.
     pub leadership: Option<Leadership>,
     events: Sink,
@@ -48,7 +51,19 @@ impl Ports {
         let informers = Informers::new(client.clone(), host.random.clone(), stop.clone());
         let events = Sink::start(client.clone(), host.clone(), stop.clone());
         let metrics = Metrics::new(host.clock.now());
-        Self { client, host, informers, journal, stop, metrics, leadership: None, events, clients: None }
+        let starts = Starts::default();
+        Self {
+            client,
+            host,
+            informers,
+            journal,
+            stop,
+            metrics,
+            starts,
+            leadership: None,
+            events,
+            clients: None,
+        }
     }
 
     /// The same, with a stop of its own.
@@ -71,6 +86,7 @@ impl Ports {
 
     /// With effects only while the lease is held.
     pub fn led_by(self, leadership: Leadership) -> Self {
+        self.informers.stand_by();
         Self { leadership: Some(leadership), ..self }
     }
 

@@ -1,31 +1,35 @@
 //! List and watch: keeps a target equal to what the API server has of a kind.
 //!
-//! How versions are asked for, as client-go does:
+//! How versions are asked for, mostly as client-go does:
 //!
 //! | when | resourceVersion | meaning |
 //! |---|---|---|
-//! | first list | `0` | whatever the server has at hand; in pages of 500 if it pages |
+//! | first list of a process that acts on it | absent | the store's own state, not a server's copy; in pages of 500 if the server pages |
+//! | first list of a standby | `0` | whatever the server has at hand |
 //! | list again | newest seen, `NotOlderThan` | a lagging server must wait or refuse, it may not answer with the past |
-//! | a new leader asks, see `refresh` | absent | as below |
-//! | the server answers that with 410 or "Too large resource version" | absent | the store's own state, not a server's copy |
+//! | a new leader asks, see `refresh` | absent | as above |
+//! | the server answers that with 410 or "Too large resource version" | absent | as above |
 //! | watch | newest seen | events and bookmarks move it on; 410 leads to a list again |
 //!
-//! One thing differs: client-go takes what the last list brings even when it is older. Here the target refuses it, because
+//! Two things differ. client-go's first list is always at `0`: a kubelet that restarts beside a server whose copy lags would
+//! not see its newest pods, and end their containers. And client-go takes what the last list brings even when it is older. Here the target refuses it, because
 //! objects would vanish that exist. When the store itself was set back (restored from a backup) this goes on until the
 //! process is restarted, and the log says so.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_api::Meta;
 use bowline_host::Random;
-use futures::StreamExt;
-use kube::core::{ObjectList, WatchEvent};
+use futures::FutureExt;
+use kube::core::ObjectList;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::client::line::jitter;
+use crate::client::read::{self, Event};
 use crate::client::{Client, Object, one_line};
 use crate::recovery::Recovery;
 use crate::refresh::Refresh;
@@ -62,8 +66,8 @@ impl Scope {
 pub(crate) trait Target<K>: Send + Sync {
     /// A complete list made at `version`; false when it is older than what was seen, and nothing was changed.
     fn replaced(&self, objects: Vec<K>, version: u64) -> bool;
-    fn applied(&self, object: K);
-    fn deleted(&self, object: K);
+    fn applied(&self, object: Arc<K>);
+    fn deleted(&self, object: Arc<K>);
     /// Everything up to `version` has been delivered.
     fn passed(&self, version: u64);
 }
@@ -112,6 +116,8 @@ pub(crate) struct Reflector<K, T> {
     /// The next list asks the store itself.
     ask_store: bool,
     refresh: Arc<Refresh>,
+    /// The newest request for a list that a list was tried for.
+    tried: u64,
     /// The last request failed.
     failing: bool,
     recovery: Recovery,
@@ -131,12 +137,18 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             backoff,
             newest: 0,
             pages: false,
-            ask_store: false,
+            ask_store: true,
             refresh,
+            tried: 0,
             failing: false,
             recovery: Recovery::default(),
             kind,
         }
+    }
+
+    /// Lists first from a server's copy.
+    pub fn standing_by(self, standby: bool) -> Self {
+        Self { ask_store: !standby, ..self }
     }
 
     /// Lists again when asked to.
@@ -153,7 +165,14 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.follow() => {}
+            () = self.keep_on() => {}
+        }
+    }
+
+    /// A panic, such as in the index of a role, costs a list: the cache must not stand still without a word.
+    async fn keep_on(&mut self) {
+        while AssertUnwindSafe(self.follow()).catch_unwind().await.is_err() {
+            self.failed("taking in a change", "it panicked; the log says where").await;
         }
     }
 
@@ -180,11 +199,16 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
     async fn pause(&mut self, what: &str, error: &str) {
         let pause = self.backoff.failed();
         tracing::warn!(kind = %K::kind(&()), scope = ?self.scope, error, ?pause, "{what} failed, trying again");
-        tokio::time::sleep(pause).await;
+        // A new leader does not wait for pauses of its time as a standby.
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.refresh.asked_after(self.tried) => {}
+        }
     }
 
     async fn list(&mut self) -> Result<(), ListError> {
         let request = self.refresh.asked();
+        self.tried = request;
         self.ask_store |= self.refresh.is_wanted();
         let listed = match self.list_from((!self.ask_store).then_some(self.newest)).await {
             Err(ListError::Server(error)) if !self.ask_store && self.newest > 0 && unavailable(&error) => {
@@ -214,7 +238,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
         let made = text.parse().map_err(|_| ListError::Version(text))?;
         let mut objects = std::mem::take(&mut page.items);
         while let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
-            self.pages = true;
+            self.pages |= version == Some(0);
             page = match self.page(version, true, Some(&token)).await {
                 Ok(page) => page,
                 // The pages took longer than the server keeps the past: all at once, then.
@@ -248,7 +272,7 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             }
             (None, None) => {}
         }
-        self.client.request::<ObjectList<K>>(self.request(&query)?).await
+        read::list(&self.client, self.request(&query)?).await
     }
 
     /// Watches on and on, until a list is needed again.
@@ -284,31 +308,30 @@ impl<K: Object, T: Target<K>> Reflector<K, T> {
             ("timeoutSeconds", lasts.as_secs().to_string()),
         ];
         let answer = match self.request(&query) {
-            Ok(request) => self.client.request_events::<K>(request).await,
+            Ok(request) => read::events::<K>(&self.client, request).await,
             Err(error) => Err(error),
         };
         let mut events = match answer {
-            Ok(events) => Box::pin(events),
+            Ok(events) => events,
             Err(error) => return failed(&error),
         };
         self.answered();
         while let Some(event) = events.next().await {
             match event {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                Ok(Event::Applied(object)) => {
                     self.newest = self.newest.max(object.version());
                     self.target.applied(object);
                 }
-                Ok(WatchEvent::Deleted(object)) => {
+                Ok(Event::Deleted(object)) => {
                     self.newest = self.newest.max(object.version());
                     self.target.deleted(object);
                 }
-                Ok(WatchEvent::Bookmark(mark)) => {
-                    let version = mark.metadata.resource_version.parse().unwrap_or(0);
+                Ok(Event::Passed(version)) => {
                     self.newest = self.newest.max(version);
                     self.target.passed(version);
                 }
-                Ok(WatchEvent::Error(status)) if status.code == 410 => return Ended::Expired,
-                Ok(WatchEvent::Error(status)) => return Ended::Failed(status.message),
+                Ok(Event::Failed(status)) if status.code == 410 => return Ended::Expired,
+                Ok(Event::Failed(status)) => return Ended::Failed(status.message),
                 Err(error) => return failed(&error),
             }
         }

@@ -27,6 +27,11 @@ impl Refresh {
         self.until(|| self.is_wanted()).await;
     }
 
+    /// Waits for a request newer than `number`.
+    pub(crate) async fn asked_after(&self, number: u64) {
+        self.until(|| self.asked() > number).await;
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         self.asked() > self.answered.load(Ordering::SeqCst)
     }

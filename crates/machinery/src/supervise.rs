@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ where
         let mut pause = PAUSE.0;
         loop {
             let begun = Instant::now();
-            let ended = AssertUnwindSafe(start()).catch_unwind().await;
+            let ended = match catch_unwind(AssertUnwindSafe(&start)) {
+                Ok(part) => AssertUnwindSafe(part).catch_unwind().await,
+                Err(panic) => Err(panic),
+            };
             if stop.is_cancelled() {
                 return Ok(());
             }
@@ -90,3 +93,6 @@ fn why(ended: Result<Result<(), RunError>, Box<dyn Any + Send>>) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,12 @@ impl<K: Ord + Clone> Told<K> {
         true
     }
 
+    /// The same for a reason that was told elsewhere when it was first seen: only its repetition is news.
+    pub fn repeats(&self, key: &K, text: &str) -> bool {
+        let known = self.lock().get(key).is_some_and(|(told, _)| told == text);
+        self.news(key, text) && known
+    }
+
     pub fn forget(&self, key: &K) {
         self.lock().remove(key);
     }
@@ -71,5 +77,15 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(told.news(&"a", "waiting for b"));
         assert!(!told.news(&"a", "waiting for b"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reason_that_was_told_elsewhere_is_only_repeated() {
+        let told = Told::default();
+        assert!(!told.repeats(&"a", "no node"));
+        tokio::time::advance(REPEAT).await;
+        assert!(told.repeats(&"a", "no node"));
+        assert!(!told.repeats(&"a", "no node"));
+        assert!(!told.repeats(&"a", "another reason"));
     }
 }

@@ -10,6 +10,7 @@ use kube::core::NamespaceResourceScope;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Object};
+use crate::listeners::Listeners;
 use crate::reflector::{Reflector, Scope, Target};
 
 /// What a watch says of its object.
@@ -20,8 +21,6 @@ pub enum Found<T> {
     Absent,
     Present(T),
 }
-
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Objects of one kind, each watched while it has followers; clones share them.
 pub struct Watched<K> {
@@ -39,7 +38,7 @@ struct Inner<K> {
     random: Arc<dyn Random>,
     stop: CancellationToken,
     objects: Mutex<Objects<K>>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
 }
 
 struct Objects<K> {
@@ -63,13 +62,14 @@ struct Entry<K> {
 
 impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
     pub fn new(client: Client, random: Arc<dyn Random>, stop: CancellationToken) -> Self {
-        let inner = Inner { client, random, stop, objects: Mutex::default(), handlers: Mutex::default() };
+        let inner =
+            Inner { client, random, stop, objects: Mutex::default(), listeners: Listeners::default() };
         Self { inner: Arc::new(inner) }
     }
 
     /// Calls `handler` with each follower of an object that changed.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     pub fn get(&self, key: &ObjectKey) -> Found<Arc<K>> {
@@ -119,10 +119,7 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Watched<K> {
             entry.found = found;
             entry.followers.clone()
         };
-        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        for follower in &followers {
-            handlers.iter().for_each(|handler| handler(follower));
-        }
+        followers.iter().for_each(|follower| self.inner.listeners.tell(follower));
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects<K>> {
@@ -155,11 +152,11 @@ impl<K: Object + kube::Resource<Scope = NamespaceResourceScope>> Target<K> for O
         self.saw(found.map_or(Found::Absent, |object| Found::Present(Arc::new(object))), version);
         true
     }
-    fn applied(&self, object: K) {
+    fn applied(&self, object: Arc<K>) {
         let version = object.version();
-        self.saw(Found::Present(Arc::new(object)), version);
+        self.saw(Found::Present(object), version);
     }
-    fn deleted(&self, object: K) {
+    fn deleted(&self, object: Arc<K>) {
         self.saw(Found::Absent, object.version());
     }
     fn passed(&self, version: u64) {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, keys, node};
+use bowline_api::{CSINode, Node, ObjectKey, ServiceAccount, node};
 use bowline_machinery::client::Subject;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::supervise::{beside, supervised};
-use bowline_machinery::{Ports, Role, RunError, Sidecar, role};
+use bowline_machinery::{Cache, Ports, Role, RunError, Sidecar, role};
 
 use crate::controllers::CONTROLLERS;
 use crate::crew::Crew;
@@ -22,6 +22,9 @@ use crate::{controllers, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
 const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the start waits for drivers to register.
+const REGISTRATION: Duration = Duration::from_secs(30);
 
 /// The users and service accounts that roles act as; those of controllers are in the table of controllers.
 const SCHEDULER: &str = "system:kube-scheduler";
@@ -80,7 +83,9 @@ impl Embedded {
         };
         CONTROLLERS.iter().filter_map(|c| c.start(ports, &controllers)).for_each(|running| crew.run(running));
         let scheduler = ports.acting_as(&Subject::User(SCHEDULER))?;
-        crew.run(role::run::<scheduler::Scheduler>(scheduler, ()));
+        crew.run(supervised(scheduler::Scheduler::NAME, ports, move || {
+            role::run::<scheduler::Scheduler>(scheduler.clone(), ())
+        }));
         for driver in &settings.drivers {
             start_sidecars(ports, &settings, driver, &crew)?;
         }
@@ -92,19 +97,13 @@ impl Embedded {
         Ok(Self { ports: ports.clone(), settings, crew, kubelet })
     }
 
-    /// Waits until the node is Ready and knows the drivers, and pods can be created.
+    /// Waits until the node is Ready and pods can be created, and for a while until the node knows the drivers.
     pub async fn ready(&self) {
         let informers = &self.ports.informers;
         let name = self.settings.node_name.as_str();
-        let knows = |n: &CSINode| {
-            let mut drivers = self.settings.drivers.iter();
-            drivers.all(|driver| n.spec.drivers.iter().any(|d| d.name == driver.name))
-        };
-        informers.of::<CSINode>().until(|c| c.named(name).filter(|n| knows(n))).await;
-        // Only our own taint is waited for: one that a person set stays until that person removes it.
-        let starting = |n: &Node| node::taints(n).iter().any(|taint| taint.key == keys::TAINT_NOT_READY);
-        let ready = |n: &Node| node::ready(n) && !starting(n);
-        informers.of::<Node>().until(|c| c.named(name).filter(|n| ready(n))).await;
+        let drivers: Vec<&str> = self.settings.drivers.iter().map(|driver| driver.name.as_str()).collect();
+        registered(&self.ports, name, &drivers).await;
+        informers.of::<Node>().until(|c| c.named(name).filter(|n| node::started(n))).await;
         if self.settings.root_ca.is_some() {
             // Pods are refused before.
             let default = ObjectKey::new("default", "default");
@@ -125,6 +124,21 @@ impl Embedded {
     /// Waits for the roles after `ports.stop` was cancelled.
     pub async fn finished(&self) -> Result<(), Arc<RunError>> {
         self.crew.finished().await
+    }
+}
+
+/// Waits for a while until a node knows these drivers. One that cannot register holds up nothing else: the log names it.
+pub async fn registered(ports: &Ports, node: &str, drivers: &[&str]) {
+    let nodes = ports.informers.of::<CSINode>();
+    let lacking = |cache: &Cache<CSINode>| -> Vec<&str> {
+        let known = cache.named(node);
+        let knows = |name: &str| known.iter().any(|node| node.spec.drivers.iter().any(|d| d.name == name));
+        drivers.iter().copied().filter(|name| !knows(name)).collect()
+    };
+    let all = nodes.until(|cache| lacking(cache).is_empty().then_some(()));
+    if tokio::time::timeout(REGISTRATION, all).await.is_err() {
+        let drivers = lacking(&nodes).join(", ");
+        tracing::warn!(node, drivers, waited = ?REGISTRATION, "not registered yet: pods with their volumes wait; the registrar's errors in this log say why");
     }
 }
 

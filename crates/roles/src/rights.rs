@@ -82,6 +82,10 @@ pub const ATTACHER_LEASES: Rights = &["leases.coordination.k8s.io: get create up
 /// Of a sidecar whose classes or volumes name secrets.
 pub const SECRETS: Rights = &["secrets: get"];
 
+/// Of kube-controller-manager and kube-scheduler: who a client of `/metrics` is, and whether it may.
+pub const REVIEWS: Rights =
+    &["tokenreviews.authentication.k8s.io: create", "subjectaccessreviews.authorization.k8s.io: create"];
+
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {

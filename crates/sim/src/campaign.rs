@@ -1,6 +1,7 @@
-//! Many histories, their coverage, and the fewest faults that break a promise.
+//! Many histories and their coverage.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +24,8 @@ pub struct Report {
     pub struck: Coverage,
     pub seen: BTreeMap<(Opportunity, String), u64>,
     pub failures: Vec<Failure>,
+    /// Over the traces of all histories, in any order: two runs of the same code give the same.
+    pub hash: u64,
     pub took: Duration,
     /// Time spent in histories, by all threads together.
     pub worked: Duration,
@@ -44,7 +47,7 @@ pub struct Campaign<'a> {
 }
 
 /// Runs the histories of the seeds on all cores, then goes for every cell of the table that none has reached with
-/// histories of that one fault.
+/// histories of that fault alone.
 pub fn run(campaign: &Campaign<'_>) -> Report {
     let (begun, mut report) = (Instant::now(), Report::default());
     let seeds = campaign.seeds.clone();
@@ -52,7 +55,7 @@ pub fn run(campaign: &Campaign<'_>) -> Report {
     report.work(seeds.map(|seed| (seed, faults(seed))).collect(), campaign);
     let tries = if campaign.complete { TRIES } else { 0 };
     for seed in after..after + tries {
-        let one = |(kind, effect)| (seed, vec![Fault { kind, effect, nth: 0 }]);
+        let one = |(kind, effect)| (seed, table::reaching(kind, effect));
         report.work(report.empty().into_iter().map(one).collect(), campaign);
     }
     report.took = begun.elapsed();
@@ -61,6 +64,30 @@ pub fn run(campaign: &Campaign<'_>) -> Report {
 
 /// Most histories that are tried for a cell that no history has reached.
 const TRIES: u64 = 12;
+
+/// One history of so many is run twice: what is different the second time cannot be replayed either.
+const TWICE: u64 = 50;
+
+/// A history, and for some seeds whether it is the same again.
+fn judged(seed: u64, faults: &[Fault]) -> Outcome {
+    let mut first = outcome(seed, faults);
+    if seed.is_multiple_of(TWICE) {
+        let again = outcome(seed, faults);
+        first.violations.extend(difference(&first.trace, &again.trace));
+    }
+    first
+}
+
+/// Where two runs of one history part.
+fn difference(one: &[String], other: &[String]) -> Option<String> {
+    let same = one.iter().zip(other).take_while(|(line, again)| line == again).count();
+    let at = |trace: &[String]| trace.get(same).map_or("the end".to_owned(), |line| line.trim().to_owned());
+    let differs = one.len() != other.len() || same < one.len();
+    differs.then(|| {
+        let (line, again) = (at(one), at(other));
+        format!("REPLAY: the same seed gives another history from line {same} on: `{line}`, then `{again}`")
+    })
+}
 
 /// One history; a panic in it breaks every promise.
 pub fn outcome(seed: u64, faults: &[Fault]) -> Outcome {
@@ -83,7 +110,7 @@ impl Report {
                 scope.spawn(|| {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let started = Instant::now();
-                        let outcome = outcome(job.0, &job.1);
+                        let outcome = judged(job.0, &job.1);
                         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                         report.worked += started.elapsed();
                         report.add(job, outcome);
@@ -100,6 +127,9 @@ impl Report {
 
     fn add(&mut self, (seed, faults): &Job, outcome: Outcome) {
         self.histories += 1;
+        let mut hasher = DefaultHasher::new();
+        outcome.trace.hash(&mut hasher);
+        self.hash = self.hash.wrapping_add(hasher.finish());
         for (cell, count) in outcome.struck {
             *self.struck.entry(cell).or_default() += count;
         }
@@ -134,54 +164,9 @@ impl Report {
     }
 }
 
-/// The fewest of a seed's faults that still break a promise, and how its history ends with them.
-pub fn shrink(seed: u64, faults: Vec<Fault>) -> (Vec<Fault>, Outcome) {
-    fewest(faults, |faults| outcome(seed, faults))
-}
-
-/// Leaves out each fault in turn, again and again, until none can be.
-fn fewest(mut left: Vec<Fault>, judge: impl Fn(&[Fault]) -> Outcome) -> (Vec<Fault>, Outcome) {
-    let mut broken = judge(&left);
-    let (mut at, mut kept) = (0, 0);
-    while kept < left.len() {
-        at %= left.len();
-        let mut fewer = left.clone();
-        fewer.remove(at);
-        let without = judge(&fewer);
-        if without.violations.is_empty() {
-            (at, kept) = (at + 1, kept + 1);
-        } else {
-            (left, broken, kept) = (fewer, without, 0);
-        }
-    }
-    (left, broken)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fault(effect: &'static str) -> Fault {
-        Fault { kind: Kind::CrashBefore, effect, nth: 1 }
-    }
-
-    /// Goal: what is printed is what is needed, and the faults that only hid one another are gone.
-    #[test]
-    fn shrinking_leaves_only_faults_without_which_the_promise_holds() {
-        let all = ["bind path", "mkdir path", "link path", "remove path", "unlink path"].map(fault).to_vec();
-        let has = |faults: &[Fault], effect: &'static str| faults.contains(&fault(effect));
-        let judge = |faults: &[Fault]| {
-            // While `unlink path` is there, `bind path` is needed, too.
-            let breaks = has(faults, "mkdir path")
-                && has(faults, "remove path")
-                && (has(faults, "bind path") || !has(faults, "unlink path"));
-            let violations = if breaks { vec!["broken".to_owned()] } else { Vec::new() };
-            Outcome { violations, ..Outcome::default() }
-        };
-        let (left, outcome) = fewest(all, judge);
-        assert_eq!(left, ["mkdir path", "remove path"].map(fault));
-        assert_eq!(outcome.violations, ["broken"]);
-    }
 
     /// Goal: the replay command that is printed for a failing seed can be read again.
     #[test]
@@ -190,5 +175,17 @@ mod tests {
             table::cells().into_iter().map(|(kind, effect)| Fault { kind, effect, nth: 2 }).collect();
         let printed: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(Fault::parse_all(&printed.join("; ")), Some(all));
+    }
+
+    /// Goal: a seed that cannot be replayed is a failure of its own.
+    #[test]
+    fn two_runs_that_part_are_told_apart() {
+        let trace = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let one = trace(&["bind", "mount"]);
+        assert_eq!(difference(&one, &one), None);
+        let other = difference(&one, &trace(&["bind", "unmount"])).unwrap();
+        assert!(other.contains("line 1") && other.contains("`mount`, then `unmount`"), "{other}");
+        let longer = difference(&one, &trace(&["bind", "mount", "unmount"])).unwrap();
+        assert!(longer.contains("`the end`, then `unmount`"), "{longer}");
     }
 }

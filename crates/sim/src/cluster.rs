@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_host::Failpoints;
 use bowline_host::fake::{self, FakeHost, FakeNode};
-use bowline_machinery::client::{Line, in_process_with};
+use bowline_host::{Failpoints, Random};
+use bowline_machinery::client::{Client, ClientError, Clients, Line, Subject, in_process_with};
 use bowline_machinery::{Effects, Journal, Object, Ports};
 use jiff::SignedDuration;
 use rand_chacha::ChaCha12Rng;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Opportunity, Plan};
-use crate::line::api::ApiLine;
+use crate::line::api::{ApiLine, AsksAs};
 use crate::line::effect::of_point;
 use crate::line::{Caller, Shared};
 use crate::machine::Machine;
@@ -121,9 +121,10 @@ impl Cluster {
         let random = ChaCha12Rng::seed_from_u64(self.seed ^ name_hash(&caller.process) ^ stream);
         let clocks = self.machine_of(program).clone();
         let host = Doors::open(caller.clone(), self.machine.clone(), clocks, random, points);
-        let line = Line::of(&caller.process, "sim", host.random.clone());
-        let client = in_process_with(ApiLine { caller, servers: self.servers.clone() }, line);
-        Ports::new(client, host, Journal::default(), stop)
+        let clients =
+            Identities { program, caller, servers: self.servers.clone(), random: host.random.clone() };
+        let ports = Ports::new(clients.own(), host, Journal::default(), stop);
+        if program == Program::ControllerManager { ports.with_clients(Arc::new(clients)) } else { ports }
     }
 
     /// Keeps a process running, as systemd or a kubelet does.
@@ -219,6 +220,40 @@ impl Cluster {
     pub fn end(&self) {
         self.over.cancel();
         self.processes().values().for_each(Running::kill);
+    }
+}
+
+/// Clients of one process: under its own name, and under those of the controllers in it.
+struct Identities {
+    program: Program,
+    caller: Caller,
+    servers: Arc<ApiServers>,
+    random: Arc<dyn Random>,
+}
+
+impl Identities {
+    fn own(&self) -> Client {
+        let asks_as = match self.program {
+            _ if self.caller.person => AsksAs::Person,
+            Program::Kubelet(node) => AsksAs::node(&node_name(node)),
+            program => AsksAs::Role(program.name().into()),
+        };
+        self.asking_as(asks_as)
+    }
+
+    fn asking_as(&self, asks_as: AsksAs) -> Client {
+        let line = Line::of(&self.caller.process, "sim", self.random.clone());
+        let (caller, servers) = (self.caller.clone(), self.servers.clone());
+        in_process_with(ApiLine { caller, servers, asks_as }, line)
+    }
+}
+
+impl Clients for Identities {
+    fn client(&self, subject: &Subject) -> Result<Client, ClientError> {
+        Ok(match subject {
+            Subject::ServiceAccount(name) => self.asking_as(AsksAs::Role((*name).into())),
+            Subject::User(_) | Subject::Node(_) => self.own(),
+        })
     }
 }
 

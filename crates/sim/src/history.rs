@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use bowline_machinery::client::shared;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::fault::{Coverage, Fault, Kind, Opportunity, faults};
 use crate::oracle::Logs;
-use crate::workload::{Workload, delete_all};
+use crate::workload::{Workload, delete_all, delete_retained};
 
 /// Virtual time within which everything settles after the last fault: the longest back-offs are five minutes.
 const SETTLES: Duration = Duration::from_secs(900);
@@ -34,6 +35,7 @@ pub fn history(seed: u64) -> std::io::Result<Outcome> {
 
 /// The history of a seed with other faults than its own.
 pub fn with_faults(seed: u64, faults: &[Fault]) -> std::io::Result<Outcome> {
+    let _sharing = shared::share();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     Ok(runtime.block_on(live(seed, faults)))
 }
@@ -41,13 +43,16 @@ pub fn with_faults(seed: u64, faults: &[Fault]) -> std::io::Result<Outcome> {
 async fn live(seed: u64, faults: &[Fault]) -> Outcome {
     let (begun, logs) = (Instant::now(), Logs::of(seed));
     let cluster = Cluster::start(seed, faults).await;
-    Workload::new(seed).run(&cluster).await;
+    let mut workload = Workload::new(seed);
+    let deleted = workload.run(&cluster).await;
     cluster.shared.plan().end();
     cluster.shared.say("faults end");
+    let stuck = if deleted { Vec::new() } else { workload.last_journey(&cluster, SETTLES).await };
     let settled = settle(&cluster).await;
     cluster.end();
     let mut plan = cluster.shared.plan();
     let mut violations = std::mem::take(&mut cluster.shared.oracle().violations);
+    violations.extend(stuck);
     violations.extend(settled);
     violations.extend(logs.violations());
     Outcome {
@@ -68,6 +73,7 @@ async fn settle(cluster: &Cluster) -> Vec<String> {
     let deadline = lit + SETTLES;
     let mut empty_since = None;
     loop {
+        delete_retained(cluster).await;
         let left = {
             let mut oracle = cluster.shared.oracle();
             oracle.look();

@@ -14,6 +14,7 @@ pub mod oracle;
 mod prepared;
 pub mod process;
 mod servers;
+pub mod shrink;
 pub mod stage;
 pub mod story;
 pub mod trace;

@@ -3,13 +3,14 @@
 //! `HISTORIES` says how many, `FIRST` from which seed on. `FAIL_FAST` ends at the first failure. `SEED`
 //! replays one with its trace and shrinks its faults; `FAULTS` gives it others than its own, as they are printed, with `;` between.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bowline_sim::campaign::{self, Campaign, Report};
 use bowline_sim::fault::{Fault, faults, table};
+use bowline_sim::shrink::shrink;
 
 /// Enough for every cell of the table.
 const HISTORIES: u64 = 1000;
@@ -17,8 +18,11 @@ const HISTORIES: u64 = 1000;
 const SHRUNK: usize = 3;
 /// Lines of a failing history that are shown.
 const TAIL: usize = 80;
-/// How often a long run says how far it is.
-const PROGRESS: Duration = Duration::from_secs(15);
+/// How often a long run says how far it is: on a terminal in one line, elsewhere in a new one.
+const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_IN_LOG: Duration = Duration::from_secs(60);
+/// Goes to the begin of a terminal's line and clears it.
+const CLEAR: &str = "\r\x1b[K";
 
 fn main() -> io::Result<ExitCode> {
     let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
@@ -49,27 +53,36 @@ fn main() -> io::Result<ExitCode> {
 
 /// A line from time to time, so that long runs show how far they are.
 fn progress(said: &Mutex<Instant>, report: &Report, total: u64) {
-    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.elapsed() < PROGRESS {
+    let (mut out, mut said) = (io::stdout(), said.lock().unwrap_or_else(PoisonError::into_inner));
+    let terminal = out.is_terminal();
+    if said.elapsed() < if terminal { PROGRESS } else { PROGRESS_IN_LOG } {
         return;
     }
     *said = Instant::now();
     let failing: Vec<String> = report.failures.iter().map(|failure| failure.seed.to_string()).collect();
     let failing = if failing.is_empty() { "none".into() } else { failing.join(" ") };
+    let text = format!("{} of {total} histories, failing seeds: {failing}", report.histories);
     // Whether anything reads it is not our concern.
-    let _ = writeln!(io::stdout(), "{} of {total} histories, failing seeds: {failing}", report.histories);
+    let _ = if terminal {
+        write!(out, "{CLEAR}{text}").and_then(|()| out.flush())
+    } else {
+        writeln!(out, "{text}")
+    };
 }
 
 /// Says what the histories came to; fails on a broken promise, an empty cell or an effect without a row.
 fn tell(report: &Report, whole: bool) -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        write!(out, "{CLEAR}")?;
+    }
     writeln!(out, "How often each fault struck each effect:\n{}", report.table())?;
     for (effect, why) in table::reasons() {
         writeln!(out, "left out: {effect}: {why}")?;
     }
     let rate = report.histories as f64 / report.worked.as_secs_f64();
-    let (count, took) = (report.histories, report.took.as_secs_f64());
-    writeln!(out, "{count} histories in {took:.1} s, {rate:.1} per second and core")?;
+    let (count, took, hash) = (report.histories, report.took.as_secs_f64(), report.hash);
+    writeln!(out, "{count} histories in {took:.1} s, {rate:.1} per second and core, all traces {hash:016x}")?;
     let mut failed = false;
     for (moment, effect) in report.unknown() {
         failed = true;
@@ -83,7 +96,9 @@ fn tell(report: &Report, whole: bool) -> io::Result<ExitCode> {
     }
     for failure in &report.failures {
         failed = true;
-        writeln!(out, "seed {}: {}", failure.seed, failure.violations.join("; "))?;
+        let faults: Vec<String> = failure.faults.iter().map(ToString::to_string).collect();
+        let (seed, broken) = (failure.seed, failure.violations.join("; "));
+        writeln!(out, "seed {seed}: {broken} (make sim SEED={seed} FAULTS='{}')", faults.join("; "))?;
     }
     // With FAIL_FAST, the seed of the first failure is all that is asked for.
     let shrunk = if std::env::var_os("FAIL_FAST").is_some() { 0 } else { SHRUNK };
@@ -95,7 +110,7 @@ fn tell(report: &Report, whole: bool) -> io::Result<ExitCode> {
 
 /// The fewest faults of a failing seed, and how it ends with them.
 fn show(out: &mut impl Write, seed: u64, all: Vec<Fault>) -> io::Result<()> {
-    let (left, broken) = campaign::shrink(seed, all);
+    let (left, broken) = shrink(seed, all);
     let fewest: Vec<String> = left.iter().map(ToString::to_string).collect();
     writeln!(out, "\nreplay with the fewest faults: make sim SEED={seed} FAULTS='{}'", fewest.join("; "))?;
     let from = broken.trace.len().saturating_sub(TAIL);

@@ -32,6 +32,7 @@ pub async fn follow(cluster: Weak<Cluster>, mut waiting: UnboundedReceiver<Upset
     while let Some(upset) = waiting.recv().await {
         let Some(cluster) = cluster.upgrade() else { return };
         happen(&cluster, &upset).await;
+        let _ = upset.done.send(());
     }
 }
 
@@ -39,6 +40,11 @@ async fn happen(cluster: &Arc<Cluster>, upset: &Upset) {
     match upset.fault.kind {
         Kind::Stall => each(cluster, |name, one| {
             if upset.process.starts_with(name) {
+                one.life.stall(STALL);
+            }
+        }),
+        Kind::DriverStall => each(cluster, |_, one| {
+            if one.program == Program::Driver {
                 one.life.stall(STALL);
             }
         }),
@@ -67,7 +73,7 @@ async fn happen(cluster: &Arc<Cluster>, upset: &Upset) {
         }
         Kind::StolenLease => steal(cluster).await,
         Kind::Edited => edit(cluster).await,
-        Kind::Deleted => delete_a_pod(cluster).await,
+        Kind::Deleted => delete_a_pod(cluster, upset.fault.nth as usize).await,
         _ => {}
     }
 }
@@ -98,11 +104,14 @@ fn reboot(cluster: &Cluster) {
     });
     cluster.shared.oracle().power_cut();
     cluster.machine.reboot();
+    for node in 0..NODES {
+        cluster.machine_of(Program::Kubelet(node)).power_cut(BOOT);
+    }
 }
 
 /// Writes another holder into every lease of leaders.
 async fn steal(cluster: &Cluster) {
-    cluster.shared.oracle().stolen = true;
+    cluster.shared.oracle().stolen();
     let person = cluster.person();
     let programs = [Program::ControllerManager, Program::Scheduler, Program::Provisioner, Program::Attacher];
     for (name, namespace, _) in programs.into_iter().filter_map(Program::lease) {
@@ -144,8 +153,9 @@ async fn annotate<K: Object>(person: &Effects, object: &K) {
 }
 
 /// `kubectl delete pod --force`: the object goes at once, whatever still runs.
-async fn delete_a_pod(cluster: &Cluster) {
-    let pod = cluster.shared.oracle().pods.values().next().cloned();
+async fn delete_a_pod(cluster: &Cluster, nth: usize) {
+    let pods: Vec<_> = cluster.shared.oracle().pods.values().cloned().collect();
+    let pod = pods.get(nth % pods.len().max(1));
     if let Some(pod) = pod {
         delete(&cluster.person(), pod.as_ref(), Some(0)).await;
     }

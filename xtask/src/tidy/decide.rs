@@ -48,8 +48,8 @@ fn impurities(text: &str) -> Vec<(usize, &'static str)> {
 fn decisions_are_pure() {
     let mut wrong = Vec::new();
     for path in sources(&root().join("crates")) {
-        if decides(&path) {
-            let text = std::fs::read_to_string(&path).expect("readable source");
+        let text = std::fs::read_to_string(&path).expect("readable source");
+        if decides(&path) || says_so(&text) {
             wrong.extend(
                 impurities(&text).iter().map(|(line, word)| format!("{}:{line}: `{word}`", path.display())),
             );
@@ -65,6 +65,11 @@ fn decides(path: &Path) -> bool {
     (named || within || listed) && !is_test(path)
 }
 
+/// Whether the file says at its head that it is pure.
+fn says_so(text: &str) -> bool {
+    text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.ends_with(" Pure."))
+}
+
 /// A file that moved would otherwise go unchecked without a word.
 #[test]
 fn what_is_listed_is_there() {
@@ -78,6 +83,12 @@ fn plain_data_of_the_host_is_no_door() {
     let door = "use bowline_host::containers::{Containers, State};\n";
     assert_eq!(impurities(door), [(1, "bowline_host")]);
     assert_eq!(impurities("use bowline_host::Host;\n"), [(1, "bowline_host")]);
+}
+
+#[test]
+fn a_file_is_held_to_its_word() {
+    assert!(says_so("//! When a container is probed. Pure.\n\nuse x;\n"));
+    assert!(!says_so("//! The runner.\n\n// Pure.\n"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod decide;
 mod edges;
 mod length;
+mod observe;
 mod strings;
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ mod walk;
 use serde_json::Value;
 
 use crate::golang::quoted;
-pub use size::size_within;
+pub use size::{size_at_most, size_within};
 use walk::Walk;
 
 /// As deep as a body may be nested: what the JSON reader takes.

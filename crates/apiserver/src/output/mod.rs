@@ -7,7 +7,6 @@ mod partial;
 mod render;
 mod scale;
 mod shared;
-mod span;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -16,5 +15,4 @@ mod yaml;
 
 pub use render::{reply, status};
 pub use shared::SharedFrames;
-pub use span::without_record;
 pub use yaml::yaml;

@@ -1,8 +1,7 @@
 //! `PartialObjectMetadata`: objects without their content.
 
+use bowline_api::span::member;
 use serde_json::Value;
-
-use super::span::member;
 
 pub const API_VERSION: &str = "meta.k8s.io/v1";
 

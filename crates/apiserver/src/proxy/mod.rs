@@ -26,7 +26,7 @@ use crate::status::{Resource, Status};
 use crate::verbs::Call;
 
 pub use connect::{ADDRESS_TYPES, NodeProxy};
-pub use tls::{KubeletClient, kubelet_client, kubelet_server, reviewing_kubelet_server};
+pub use tls::{KubeletClient, kubelet_client, kubelet_server};
 
 const PODS: Resource<'static> = Resource { group: "", plural: "pods" };
 

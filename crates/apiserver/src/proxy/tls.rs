@@ -6,8 +6,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
 
 use crate::certs::Credentials;
@@ -16,27 +15,9 @@ use crate::tls::TlsError;
 /// A kubelet's own server: only clients with a certificate of the authority, PEM, get in.
 pub fn kubelet_server(authority: &str, server: &Credentials) -> Result<Arc<ServerConfig>, TlsError> {
     let (provider, roots) = (Arc::new(ring::default_provider()), Arc::new(trusting(authority)?));
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
-    serving(verifier, server)
-}
-
-/// How a kubelet answers that reviews its clients: one may show a certificate of the authority, or none.
-pub fn reviewing_kubelet_server(
-    authority: Option<&str>,
-    server: &Credentials,
-) -> Result<Arc<ServerConfig>, TlsError> {
-    let Some(authority) = authority else { return serving(Arc::new(NoClientAuth), server) };
-    let (provider, roots) = (Arc::new(ring::default_provider()), Arc::new(trusting(authority)?));
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-    serving(verifier.allow_unauthenticated().build()?, server)
-}
-
-fn serving(
-    verifier: Arc<dyn ClientCertVerifier>,
-    server: &Credentials,
-) -> Result<Arc<ServerConfig>, TlsError> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build()?;
     let (chain, key) = identity(server)?;
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use bowline_api::span::without_record;
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
 use k8s_openapi::schemars::{JsonSchema as _, SchemaGenerator};
@@ -14,7 +15,6 @@ use super::view::ViewKey;
 use crate::custom::CustomKind;
 use crate::field::{Invalid, Reason};
 use crate::kinds::{Deletion, Dependents, Rules, StoredAs, warnings};
-use crate::output::without_record;
 use crate::schema::{Accepted, Schema, TypeId};
 use crate::status::Resource;
 

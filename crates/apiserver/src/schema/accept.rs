@@ -92,9 +92,10 @@ impl<'a> Reading<'a> {
 
     fn message(&mut self, of: &'a Type, fields: &'a Map<String, Value>) -> Result<Value, String> {
         let mut object = Map::new();
+        let owner = short_name(&of.name);
         for (name, value) in fields {
             let depth = (self.path.len(), self.owners.len());
-            self.owners.push(short_name(&of.name));
+            self.owners.push(owner);
             match self.locate(of, name) {
                 None if of.is_kind && matches!(name.as_str(), "apiVersion" | "kind") => {
                     self.path.push(Step::Field(name));

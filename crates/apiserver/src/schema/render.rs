@@ -22,12 +22,14 @@ fn message(schema: &Schema, id: TypeId, object: &mut Map<String, Value>) {
 }
 
 fn one(schema: &Schema, field: &Field, object: &mut Map<String, Value>) {
-    let found = object.get_mut(&*field.name).filter(|value| !value.is_null());
-    let Some(value) = found else {
+    let found = object.get_mut(&*field.name);
+    let there = found.is_some();
+    let Some(value) = found.filter(|value| !value.is_null()) else {
         match missing(schema, field) {
-            Some(value) => object.insert(field.name.to_string(), value),
-            None => object.remove(&*field.name),
-        };
+            Some(value) => _ = object.insert(field.name.to_string(), value),
+            None if there => _ = object.remove(&*field.name),
+            None => {}
+        }
         return;
     };
     inner(schema, &field.shape, value);

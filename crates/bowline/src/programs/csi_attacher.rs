@@ -10,7 +10,7 @@ use bowline_roles::sidecars::external_attacher::{Attacher, Flags};
 use clap::Args;
 
 use super::sidecar::{self, Kind};
-use super::{Group, Run};
+use super::{Group, Run, VERSION};
 
 /// Gates of upstream's program; the lease is always handed over.
 const GATES: &[&str] = &["MutableCSINodeAllocatableCount true fixed\nReleaseLeaderElectionOnExit true fixed"];
@@ -30,7 +30,7 @@ impl Run for CsiAttacher {
         syntax: Syntax::GoFlag,
         upstream: &[files::LOGGING, files::SIDECAR, files::CSI_ATTACHER],
         defaults: &[],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(VERSION),
     };
     const GROUP: Group = Group::Sidecars;
     const ADDITIONS: &'static [&'static str] = &[];

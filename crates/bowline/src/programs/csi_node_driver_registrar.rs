@@ -19,7 +19,7 @@ use clap::Args;
 use http::StatusCode;
 
 use super::process::Process;
-use super::{Group, Run};
+use super::{Group, Run, VERSION};
 
 /// A probe of the kubelet's, from the time when it ran this program in the pod.
 const PROBE: &str = "kubelet-registration-probe";
@@ -48,7 +48,7 @@ impl Run for CsiNodeDriverRegistrar {
         syntax: Syntax::GoFlag,
         upstream: &[files::LOGGING, files::CSI_NODE_DRIVER_REGISTRAR],
         defaults: &[],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(VERSION),
     };
     const GROUP: Group = Group::Sidecars;
 
@@ -74,12 +74,10 @@ impl Run for CsiNodeDriverRegistrar {
             return Ok(ExitCode::SUCCESS);
         }
         let (process, named) = (Process::begin()?, Named::default());
-        let address = self.http_endpoint.clone();
-        let address = address.or_else(|| (self.health_port > 0).then(|| format!(":{}", self.health_port)));
-        if let Some(address) = address {
-            let bound = Bound::bind(&process.host, "--http-endpoint", &address, None)
-                .await
-                .context("serve health")?;
+        let port = (self.health_port > 0).then(|| ("--health-port", format!(":{}", self.health_port)));
+        let endpoint = self.http_endpoint.clone().map(|address| ("--http-endpoint", address));
+        if let Some((flag, address)) = endpoint.or(port) {
+            let bound = Bound::bind(&process.host, flag, &address, None).await.context("serve health")?;
             let (host, flags, name) = (process.host.clone(), self.own.clone(), named.clone());
             let look = move || health(host.clone(), flags.clone(), name.clone());
             let pages = Pages::new(Everyone).page("/healthz", look);

@@ -10,7 +10,7 @@ use bowline_roles::sidecars::external_provisioner::{Flags, Provisioner};
 use clap::Args;
 
 use super::sidecar::{self, Kind};
-use super::{Group, Run};
+use super::{Group, Run, VERSION};
 
 /// Gates of upstream's program; the lease is always handed over.
 const GATES: &[&str] = &[
@@ -32,7 +32,7 @@ impl Run for CsiProvisioner {
         syntax: Syntax::Pflag,
         upstream: &[files::LOGGING, files::SIDECAR, files::CSI_PROVISIONER],
         defaults: &[("timeout", "10s")],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(VERSION),
     };
     const GROUP: Group = Group::Sidecars;
     const ADDITIONS: &'static [&'static str] = &["hostname"];

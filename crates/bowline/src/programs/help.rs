@@ -4,7 +4,7 @@ use clap::Command;
 
 use super::{Entry, Group};
 
-const ONE_MACHINE: [&str; 2] = ["up", "demo"];
+const ONE_MACHINE: [&str; 3] = ["up", "demo", "node"];
 const COMPONENTS: [&str; 1] = ["kube-apiserver"];
 
 /// Adds the groups to the help of the whole binary; clap itself would only list its own commands, in one list.

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bowline_machinery::client::{Accounts, Environment, Line, Source};
 use bowline_machinery::flags::{Gates, KubeArgs, LoggingArgs, Program, Syntax, files};
-use bowline_machinery::{Ports, RunError};
+use bowline_machinery::serve::{Check, Checks};
+use bowline_machinery::{Leadership, Ports, RunError};
 use bowline_roles::controllers::{Controller, Settings, enabled};
 use bowline_roles::controllers::{attachdetach, persistentvolume};
 use bowline_roles::crew::Crew;
 use clap::Args;
 
-use super::{Group, Run, kube};
+use super::kube::{self, Absent, Kind};
+use super::{Group, KUBERNETES, Run};
 
 #[derive(Debug, Args)]
 pub struct KubeControllerManager {
@@ -47,7 +49,7 @@ impl Run for KubeControllerManager {
         syntax: Syntax::Cobra,
         upstream: &[files::LOGGING, files::KUBE, files::KUBE_CONTROLLER_MANAGER],
         defaults: &[("secure-port", "10257"), ("leader-elect-resource-name", "kube-controller-manager")],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(KUBERNETES),
     };
     const GROUP: Group = Group::ClusterComponents;
     const ADDITIONS: &'static [&'static str] = &["attach-detach-max-wait-for-unmount"];
@@ -67,9 +69,18 @@ impl Run for KubeControllerManager {
         let kubeconfig = self.shared.kubeconfig.as_deref();
         let source = Source::choose(kubeconfig, &Environment::Ignored);
         let accounts = self.use_service_account_credentials.then_some(source);
-        let roles =
-            async move |ports| run(with_accounts(ports, accounts).await?, controllers, settings).await;
-        kube::run(Self::PROGRAM.name, &self.shared, roles).await
+        let health = Checks::default();
+        // Upstream's program has no /readyz; the check has the name that its API server gives it.
+        let kind = Kind {
+            program: Self::PROGRAM.name,
+            absent: Absent::Ends,
+            synced: "informer-sync",
+            health: health.clone(),
+        };
+        let roles = async move |ports| {
+            run(with_accounts(ports, accounts).await?, controllers, settings, health).await
+        };
+        kube::run(kind, &self.shared, roles).await
     }
 }
 
@@ -87,14 +98,38 @@ async fn with_accounts(ports: Ports, accounts: Option<Source>) -> Result<Ports, 
     Ok(ports.with_clients(Arc::new(accounts)))
 }
 
-async fn run(ports: Ports, controllers: Vec<&Controller>, settings: Settings) -> Result<(), RunError> {
-    let crew = Crew::default();
+/// As upstream's: `/healthz` has each controller from when the program leads.
+async fn list_when_leading(leadership: Option<Leadership>, controllers: Vec<&'static str>, health: Checks) {
+    if let Some(leadership) = leadership
+        && !leadership.acquired().await
+    {
+        return;
+    }
     for controller in controllers {
+        health.add(Check::passed(controller));
+    }
+}
+
+async fn run(
+    ports: Ports,
+    controllers: Vec<&'static Controller>,
+    settings: Settings,
+    health: Checks,
+) -> Result<(), RunError> {
+    let (crew, mut started) = (Crew::default(), Vec::new());
+    for controller in controllers {
+        if !controller.lacks.is_empty() {
+            tracing::warn!(controller = controller.name, "{}", controller.lacks);
+        }
         match controller.start(&ports, &settings) {
-            Some(running) => crew.run(running),
+            Some(running) => {
+                crew.run(running);
+                started.push(controller.name);
+            }
             None => tracing::info!(controller = controller.name, "has nothing to do with these flags"),
         }
     }
+    tokio::spawn(list_when_leading(ports.leadership.clone(), started, health));
     tokio::select! {
         biased;
         failed = crew.failed() => {

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use bowline_machinery::flags::{Gates, KubeArgs, LoggingArgs, Program, Syntax, files};
 use bowline_machinery::role;
+use bowline_machinery::serve::Checks;
 use bowline_roles::scheduler::Scheduler;
 use clap::Args;
 
-use super::{Group, Run, kube};
+use super::kube::{self, Absent, Kind};
+use super::{Group, KUBERNETES, Run};
 
 #[derive(Debug, Args)]
 pub struct KubeScheduler {
@@ -23,7 +25,7 @@ impl Run for KubeScheduler {
         syntax: Syntax::Cobra,
         upstream: &[files::LOGGING, files::KUBE, files::KUBE_SCHEDULER],
         defaults: &[("secure-port", "10259"), ("leader-elect-resource-name", "kube-scheduler")],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(KUBERNETES),
     };
     const GROUP: Group = Group::ClusterComponents;
 
@@ -35,6 +37,13 @@ impl Run for KubeScheduler {
         self.shared.gates(&Gates::known(&[files::KUBE_GATES])?).map(drop)
     }
     async fn run(self) -> Result<ExitCode> {
-        kube::run(Self::PROGRAM.name, &self.shared, |ports| role::run::<Scheduler>(ports, ())).await
+        let role = |ports| role::run::<Scheduler>(ports, ());
+        let kind = Kind {
+            program: Self::PROGRAM.name,
+            absent: Absent::Waits,
+            synced: "sched-handler-sync",
+            health: Checks::default(),
+        };
+        kube::run(kind, &self.shared, role).await
     }
 }

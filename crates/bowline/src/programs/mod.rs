@@ -21,13 +21,19 @@ mod tests;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bowline_machinery::flags::{LoggingArgs, Program, Stop, command, mismatches};
+use bowline_apiserver::GIT_VERSION;
+use bowline_machinery::flags::{LoggingArgs, Program, Stop, Version, command, mismatches};
 
 pub use dispatch::{Chosen, choose, run};
 pub use start::Ready;
 
 /// What a parent says on a kubelet's standard input when it is to leave its machine clean.
 pub const DRAIN_WORD: &str = "drain";
+
+/// What `--version` of a sidecar prints.
+const VERSION: Version = Version::Own(concat!("v", env!("CARGO_PKG_VERSION")));
+/// What `--version` of the other programs prints: what the API server and a node's status say.
+const KUBERNETES: Version = Version::Kubernetes(GIT_VERSION);
 
 /// Where `bowline --help` lists a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
+use bowline_apiserver::auth::holder;
 use bowline_host::Host;
 use bowline_host::real::{self, RealConfig};
-use bowline_machinery::client::{self, Environment, Line, Source};
+use bowline_machinery::client::{self, Client, Environment, Line, Source};
 use bowline_machinery::flags::LeaderElection;
 use bowline_machinery::lease::{Ended, Settings, Timing};
+use bowline_machinery::serve::User;
 use bowline_machinery::{Journal, Leadership, Lease, Metrics, Ports, RunError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +56,9 @@ impl Process {
         let line = Line::of(program, env!("CARGO_PKG_VERSION"), self.host.random.clone());
         let source = Source::choose(kubeconfig, environment);
         let client = client::connect(&source, line, self.host.disk.clone()).await?;
-        Ok(Ports::new(client, self.host.clone(), Journal::default(), self.stop.clone()))
+        // Work that is finished after SIGTERM still sees what changes and tells of what it did.
+        let ports = Ports::new(client, self.host.clone(), Journal::default(), self.over.clone());
+        Ok(ports.until(self.stop.clone()))
     }
 
     /// With a lease, no effect begins before it is held or after it is lost.
@@ -72,7 +76,7 @@ impl Process {
         let (lease, leadership) = Lease::new(ports.client.clone(), self.host.clone(), settings);
         let _ = self.leadership.set(leadership.clone());
         show_leadership(&ports.metrics, leadership.clone());
-        self.candidacy = Some(tokio::spawn(lease.run(self.over.clone())));
+        self.candidacy = Some(tokio::spawn(lease.after_roles(ports.starts.clone()).run(self.over.clone())));
         Ok(ports.led_by(leadership))
     }
 
@@ -88,6 +92,22 @@ impl Process {
     }
 }
 
+/// One line for a person who starts a program and wants to know why nothing happens. Runs beside the work, which waits for long.
+pub(super) async fn tell_unreached(client: Client) {
+    if let Err(error) = client::check(&client).await {
+        tracing::warn!(%error, "waiting for the API server");
+    }
+}
+
+/// The user that a certificate names, which TLS has verified.
+pub(super) fn certificate_user(certificate: &[u8]) -> Option<User> {
+    let user = Arc::unwrap_or_clone(holder(certificate)?.user);
+    Some(User { name: user.name, uid: user.uid, groups: user.groups, extra: user.extra })
+}
+
 fn show_leadership(metrics: &Metrics, leadership: Leadership) {
-    metrics.on_scrape(move |metrics| metrics.leading(leadership.name(), leadership.held()));
+    metrics.on_scrape(move |metrics| {
+        metrics.leading(leadership.name(), leadership.held());
+        metrics.slow_renewals(leadership.name(), leadership.slow_paths());
+    });
 }

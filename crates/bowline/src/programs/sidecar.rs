@@ -16,7 +16,7 @@ use bowline_machinery::supervise::beside;
 use bowline_machinery::{Leadership, Ports, RunError, Sidecar};
 use tokio::time::{Instant, sleep};
 
-use super::process::Process;
+use super::process::{Process, tell_unreached};
 
 /// How long upstream's sidecars wait for the driver's socket before they exit.
 const DIAL: Duration = Duration::from_secs(30);
@@ -49,6 +49,7 @@ where
     let mut process = Process::begin()?;
     let ports = process.connect(kind.program, shared.kubeconfig.as_deref(), &kind.environment).await?;
     serve(&process, &ports, &shared.endpoint).await?;
+    tokio::spawn(tell_unreached(ports.client.clone()));
     let sidecar = tokio::select! {
         biased;
         () = process.stop.cancelled() => return process.end(Ok(())).await,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bowline_machinery::flags::{LoggingArgs, Program, SidecarArgs, Syntax, files};
+use bowline_machinery::flags::{LoggingArgs, Program, SidecarArgs, Syntax, Version, files};
 use clap::{Args, CommandFactory};
 
 use super::*;
@@ -22,7 +22,7 @@ impl Run for Sidecar {
         syntax: Syntax::GoFlag,
         upstream: &[files::LOGGING, files::SIDECAR],
         defaults: &[],
-        version: Some("v1"),
+        version: Some(Version::Own("v1")),
     };
     const GROUP: Group = Group::Sidecars;
 

@@ -80,18 +80,17 @@ impl Rbac {
             "kube-controller-manager" => {
                 let controllers = enabled(&self.controllers).map_err(anyhow::Error::msg)?;
                 let rights = controllers.iter().flat_map(|controller| rights::each(controller.rights));
-                let mut own = lease("kube-controller-manager");
                 if self.use_service_account_credentials {
                     let accounts: Vec<&str> = controllers.iter().map(|one| one.account).collect();
-                    own.extend(tokens(&accounts));
                     let rights = rights.filter(|right| matches!(right.verb, "list" | "watch"));
-                    return Ok(Grant::new("kube-controller-manager", rights, own));
+                    return Ok(Grant {
+                        accounts: tokens(&accounts),
+                        ..kube("kube-controller-manager", rights)
+                    });
                 }
-                Grant::new("kube-controller-manager", rights, own)
+                kube("kube-controller-manager", rights)
             }
-            "kube-scheduler" => {
-                Grant::new("kube-scheduler", rights::each(rights::SCHEDULER), lease("kube-scheduler"))
-            }
+            "kube-scheduler" => kube("kube-scheduler", rights::each(rights::SCHEDULER)),
             "csi-provisioner" => provisioner(self.secrets),
             "csi-attacher" => attacher(self.secrets),
             "csi-node-driver-registrar" => {
@@ -105,6 +104,11 @@ impl Rbac {
             ),
         })
     }
+}
+
+/// What kube-controller-manager and kube-scheduler may beside their work: hold a lease, review their clients.
+fn kube(program: &'static str, rights: impl Iterator<Item = rights::Right>) -> Grant {
+    Grant::new(program, rights.chain(rights::each(rights::REVIEWS)), lease(program))
 }
 
 /// What csi-provisioner may; with the secrets that classes name.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bowline_machinery::client::ACCOUNTS_NAMESPACE;
 use bowline_roles::rights::Right;
 use serde_json::{Value, json};
 
@@ -34,11 +35,13 @@ pub struct Grant {
     pub cluster: Vec<Rule>,
     /// In the program's own.
     pub own: Vec<Rule>,
+    /// Where the accounts of controllers are, which may be another namespace than the program's own.
+    pub accounts: Vec<Rule>,
 }
 
 impl Grant {
     pub fn new(program: &'static str, cluster: impl Iterator<Item = Right>, own: Vec<Rule>) -> Self {
-        Self { program, cluster: rules(cluster), own }
+        Self { program, cluster: rules(cluster), own, accounts: Vec::new() }
     }
 }
 
@@ -102,14 +105,17 @@ pub fn grant_objects(grant: &Grant, namespace: &str, holder: &Holder) -> Vec<Val
         binding["subjects"] = json!([subject]);
         binding
     };
-    let own = Some(namespace);
-    let roles = [
-        role("ClusterRole", None, &grant.cluster),
-        binding("ClusterRoleBinding", "ClusterRole", None),
-        role("Role", own, &grant.own),
-        binding("RoleBinding", "Role", own),
-    ];
-    account.into_iter().chain(roles).collect()
+    let mut namespaced = BTreeMap::from([(namespace, grant.own.clone())]);
+    if !grant.accounts.is_empty() {
+        namespaced.entry(ACCOUNTS_NAMESPACE).or_default().extend(grant.accounts.clone());
+    }
+    let everywhere =
+        [role("ClusterRole", None, &grant.cluster), binding("ClusterRoleBinding", "ClusterRole", None)];
+    let namespaced = namespaced.into_iter().flat_map(|(namespace, rules)| {
+        let namespace = Some(namespace);
+        [role("Role", namespace, &rules), binding("RoleBinding", "Role", namespace)]
+    });
+    account.into_iter().chain(everywhere).chain(namespaced).collect()
 }
 
 fn value(rule: &Rule) -> Value {

@@ -92,12 +92,63 @@ fn rbac(controllers: &str) -> Rbac {
 fn a_program_with_account_credentials_reads_and_issues_tokens_of_its_controllers_alone() {
     let rbac = Rbac { use_service_account_credentials: true, ..rbac("pv-protection,attachdetach") };
     let grant = rbac.grant("kube-controller-manager").expect("known controllers");
-    let verbs: BTreeSet<String> = grant.cluster.into_iter().flat_map(|rule| rule.verbs).collect();
-    assert_eq!(verbs, ["list", "watch"].map(String::from).into());
-    let tokens = grant.own.iter().find(|rule| rule.resources == ["serviceaccounts/token"]).expect("tokens");
+    let reviews = |rule: &&objects::Rule| !rule.resources.iter().any(|one| one.ends_with("reviews"));
+    let verbs: BTreeSet<&String> =
+        grant.cluster.iter().filter(reviews).flat_map(|rule| &rule.verbs).collect();
+    assert_eq!(verbs, ["list", "watch"].map(String::from).iter().collect());
+    let tokens =
+        grant.accounts.iter().find(|rule| rule.resources == ["serviceaccounts/token"]).expect("tokens");
     assert_eq!(tokens.verbs, ["create"]);
     let names: BTreeSet<&str> = tokens.names.iter().map(String::as_str).collect();
     assert_eq!(names, ["attachdetach-controller", "pv-protection-controller"].into());
+}
+
+/// The accounts are in kube-system wherever the program is.
+#[test]
+fn tokens_are_granted_where_the_accounts_are() {
+    let rbac = Rbac { use_service_account_credentials: true, ..rbac("pv-protection") };
+    let grant = rbac.grant("kube-controller-manager").expect("known controllers");
+    let roles = |namespace: &str| {
+        let objects = grant_objects(&grant, namespace, &Holder::ServiceAccount);
+        let roles = objects.into_iter().filter(|object| object["kind"] == "Role");
+        let of = |role: Value| {
+            let rules = role["rules"].as_array().cloned().unwrap_or_default();
+            let resources = rules.iter().filter_map(|rule| rule["resources"][0].as_str());
+            let resources: BTreeSet<String> = resources.map(String::from).collect();
+            (role["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(), resources)
+        };
+        roles.map(of).collect::<Vec<_>>()
+    };
+    let set = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<String>>();
+    let tokens = ["serviceaccounts", "serviceaccounts/token"];
+    let expected = [("storage".into(), set(&["leases"])), ("kube-system".into(), set(&tokens))];
+    let (mut found, mut expected) = (roles("storage"), expected.to_vec());
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    let all = ["leases", "serviceaccounts", "serviceaccounts/token"];
+    assert_eq!(roles("kube-system"), [("kube-system".into(), set(&all))]);
+    let bound = grant_objects(&grant, "storage", &Holder::ServiceAccount);
+    let bindings = bound.iter().filter(|object| object["kind"] == "RoleBinding");
+    assert!(
+        bindings.clone().count() == 2
+            && bindings.into_iter().all(|binding| { binding["subjects"][0]["namespace"] == "storage" })
+    );
+}
+
+/// Upstream's server grants the same to its programs.
+#[test]
+fn programs_that_serve_metrics_may_review_their_clients() {
+    for program in ["kube-controller-manager", "kube-scheduler"] {
+        let rules = upstream(&[format!("system:{program}")]);
+        assert!(rights::each(rights::REVIEWS).all(|right| allows(&rules, &right)), "{program}");
+        let grant = rbac("pv-protection").grant(program).expect("a known program");
+        let granted: BTreeSet<String> = grant.cluster.into_iter().flat_map(|rule| rule.resources).collect();
+        assert!(
+            ["tokenreviews", "subjectaccessreviews"].iter().all(|one| granted.contains(*one)),
+            "{program}"
+        );
+    }
 }
 
 #[test]
@@ -107,7 +158,8 @@ fn fewer_controllers_get_fewer_rights() {
         let resources = grant.cluster.into_iter().flat_map(|rule| rule.resources);
         resources.collect::<BTreeSet<String>>()
     };
-    assert_eq!(grant("pv-protection"), BTreeSet::from(["persistentvolumes".to_owned()]));
+    let protection = ["persistentvolumes", "subjectaccessreviews", "tokenreviews"].map(String::from);
+    assert_eq!(grant("pv-protection"), BTreeSet::from(protection));
     assert!(grant("*").contains("*"), "the garbage collector");
     assert!(!grant("*,-garbagecollector").contains("*"));
 }

@@ -13,7 +13,7 @@ use bowline_roles::embedded::Driver;
 use tokio_util::sync::CancellationToken;
 
 use super::Config;
-use super::nodes::FurtherNode;
+use super::nodes::Members;
 use super::running::chain;
 
 /// Whoever reaches a driver's socket owns the machine's volumes.
@@ -28,19 +28,19 @@ pub struct Drivers {
 
 impl Drivers {
     /// The drivers serve only a pool of this installation, or a new one.
-    pub async fn start(config: &Config, host: &Host, installation: &str) -> Result<Self> {
+    pub async fn start(config: &Config, members: &Members, host: &Host, installation: &str) -> Result<Self> {
         let (pool, node) = (config.pool(), config.node_name.clone());
         let mut local_config = LocalConfig::new(pool.clone(), node.clone())?;
         local_config.installation = Some(installation.to_owned());
         let mut share_config = ShareConfig::new(pool, node)?;
         share_config.installation = Some(installation.to_owned());
-        for node in FurtherNode::of(config) {
+        for node in members.all() {
             let [local, share] = [local::NAME, share::NAME].map(|driver| node.socket(driver));
             make_folder(host, &local).await?;
             make_folder(host, &share).await?;
             let named = NamedNode { endpoint: Some(local), ..NamedNode::new(node.name.clone())? };
             local_config.others.push(named);
-            share_config.further.push(Further { node_id: node.name, endpoint: share });
+            share_config.further.push(Further { node_id: node.name.clone(), endpoint: share });
         }
         // All are this machine: a volume can move between them.
         let here = local_config.node.topology.clone();

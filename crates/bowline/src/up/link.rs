@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use bowline_apiserver::certs::{Authority, Credentials};
 use bowline_apiserver::proxy::{NodeProxy, kubelet_client, kubelet_server};
 use bowline_host::Host;
+use bowline_machinery::serve::Tls;
 use bowline_roles::kubelet::Serving;
 use jiff::Timestamp;
 
@@ -34,7 +35,7 @@ impl Link {
         let client = authority.issue_client(CLIENT, "system:masters", now)?;
         let client = kubelet_client(Some(authority.certificate()), Some(&client))?;
         Ok(Self {
-            kubelet: Serving::to_certificates(ADDRESS.into(), serving),
+            kubelet: Serving::to_certificates(ADDRESS.into(), Tls::fixed(host, serving)),
             proxy: NodeProxy::new(host.net.clone(), client, &["InternalIP"]),
             issuer: Issuer(authority),
         })

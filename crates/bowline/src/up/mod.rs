@@ -46,7 +46,7 @@ pub struct Up {
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
     /// Nodes of this cluster; further ones are NAME-2, NAME-3 and so on, each a kubelet of its own on this machine. `bowline
-    /// node cut NAME` cuts one off from the API server
+    /// node cut NAME` cuts one off from the API server. With fewer than before, containers of the others are ended
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     nodes: u8,
     /// Let pods have privileged containers and capabilities that reach beyond a container; a pod that uses them owns

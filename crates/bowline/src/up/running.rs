@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::drivers::Drivers;
 use super::link::Link;
-use super::nodes::Nodes;
+use super::nodes::{Members, Nodes, Prepared, left_out};
 use super::subjects::Subjects;
 use super::{Config, bootstrap, older, orphans, preflight};
 use crate::apiserver::{self, Serving};
@@ -91,7 +91,8 @@ impl Running {
             tracing::warn!(error = format!("{error:#}"), "orphan volumes are not looked for");
             Vec::new()
         });
-        let drivers = Drivers::start(&config, &host, installation.id()).await?;
+        let members = Members::find(&config, &host).await?;
+        let drivers = Drivers::start(&config, &members, &host, installation.id()).await?;
         let ports = Ports::new(client, host, Journal::default(), CancellationToken::new());
         let ports = ports.with_clients(subjects);
         let settings = Settings {
@@ -104,8 +105,10 @@ impl Running {
             kubelet: Some(link.kubelet),
         };
         let node = ports.as_user(node);
+        left_out::mark(&ports, &members.dropped).await;
+        let further = Prepared::make(&config, members, &ports.host, serving.address, &link.issuer).await?;
         let roles = Embedded::start_as(&ports, &node, settings).await?;
-        let nodes = Nodes::start(&config, &ports, serving.address, &link.issuer).await?;
+        let nodes = Nodes::start(further, &ports)?;
         Ok(Self {
             config,
             ports,
@@ -143,7 +146,7 @@ impl Running {
     }
 
     /// Names of the nodes in other processes.
-    pub fn further_nodes(&self) -> Vec<&str> {
+    pub fn further_nodes(&self) -> Vec<String> {
         self.nodes.names()
     }
 
@@ -158,7 +161,7 @@ impl Running {
 
     /// Ends containers, unmounts their volumes, then stops all parts; objects stay as they are.
     pub async fn stop(self) -> Result<()> {
-        let (drained, ()) = tokio::join!(self.roles.drain(DRAIN), self.nodes.stop());
+        let (drained, mut left) = tokio::join!(self.roles.drain(DRAIN), self.nodes.stop());
         self.ports.stop.cancel();
         let roles = self.roles.finished().await;
         self.drivers.stop().await;
@@ -166,8 +169,12 @@ impl Running {
         self.server.await.context("wait for the API server")?;
         roles.map_err(|error| anyhow!("{}", chain(error.as_ref())))?;
         if !drained {
+            left.push(self.config.node_name);
+        }
+        if !left.is_empty() {
             return Err(anyhow!(
-                "some containers or volumes were still in use after {} s; the next start takes them over",
+                "some containers or volumes of {} did not end within {} s; the next start takes them over",
+                left.join(", "),
                 DRAIN.as_secs()
             ));
         }

@@ -30,10 +30,18 @@ const CONNECTIONS_MAX: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
-#[error("listen for metrics on `{address}`")]
+#[error("--metrics-address: listen for metrics on `{address}`{}", hint(source))]
 pub struct MetricsError {
     address: String,
     source: io::Error,
+}
+
+/// What to do about it.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ", which another process has: stop that one or choose another port",
+        _ => "",
+    }
 }
 
 /// A bound port, not yet served.

@@ -160,6 +160,11 @@ impl Net for FakeHost {
 }
 
 impl FakeHost {
+    /// Watches of directories end, as when the kernel has no more room for them.
+    pub fn end_dir_watches(&self) {
+        self.world().sockets.watches.clear();
+    }
+
     /// A connection from somewhere else to a TCP port of this machine.
     pub async fn connect_tcp(&self, address: SocketAddr) -> io::Result<BoxStream> {
         let sender = self.world().sockets.tcp.get(&address).cloned();

@@ -90,6 +90,8 @@ pub(super) struct Tree {
     pub read_only: bool,
     /// Whether files of the machine's own disk can share blocks.
     pub reflinks: bool,
+    /// Whether a symbolic link was ever made: without one, a path is what it says.
+    linked: bool,
     next_ino: Ino,
 }
 
@@ -108,6 +110,7 @@ impl Default for Tree {
             space: ROOT_SPACE,
             read_only: false,
             reflinks: false,
+            linked: false,
             next_ino: 1,
         }
     }
@@ -131,6 +134,10 @@ impl Tree {
     /// The path with every symbolic link replaced, the last component included.
     pub fn follow(&self, path: &Path) -> io::Result<PathBuf> {
         let mut path = path.to_path_buf();
+        let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+        if !self.linked && path.is_absolute() && path.components().all(plain) {
+            return Ok(path);
+        }
         for _ in 0..SYMLINKS_MAX {
             match self.first_link(&path)? {
                 None => return Ok(path),
@@ -195,6 +202,7 @@ impl Tree {
             Some(_) => return Err(Errno::ENOTDIR.into()),
             None => return Err(Errno::ENOENT.into()),
         }
+        self.linked |= matches!(node, Node::Symlink(_));
         nodes.insert(place.inner.clone(), node);
         let parent = place.inner.parent().unwrap_or(&place.inner);
         if let Some(group) = self.groups.get(&(place.fs, parent.into())).copied() {

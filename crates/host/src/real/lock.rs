@@ -4,14 +4,20 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::disk::FILE_MODE;
 use crate::disk::Lock;
 
 /// How often the file may be replaced by another one while it is being locked.
 const TRIES: u32 = 16;
+
+/// How long a lock is waited for before it counts as taken.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 struct Held(File);
 
@@ -36,13 +42,24 @@ pub(super) fn take(path: &Path) -> io::Result<Lock> {
             },
             opened => opened?,
         };
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        wait_for(&file)?;
         let held = Held(file);
         if is_at(&held.0, path)? {
             return Ok(Lock::new(held));
         }
     }
     Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Waits a moment: the holder may have been killed, and its children between fork and exec have the file open.
+fn wait_for(file: &File) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK_AGAIN),
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// Whether a locked file still is the one that others will find; a removed one excludes nobody.

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::subject::{Clients, Subject};
 use super::token::{Bearer, header};
+use super::transport::Shown;
 use super::{ClientError, Line, Source, one_line, transport};
 
 /// Where the accounts of controllers are.
@@ -49,7 +50,8 @@ impl Clients for Accounts {
         match subject {
             Subject::ServiceAccount(name) => {
                 let token = AccountToken::new(self.root.clone(), (*name).to_owned());
-                transport::client_with(&self.config, self.line.clone(), Some(Bearer::Account(token)))
+                let shown = Shown { token: Some(Bearer::Account(token)), certificate: None };
+                transport::client_with(&self.config, self.line.clone(), shown)
             }
             // Users and nodes are who their credentials say: the program has only its own.
             Subject::User(_) | Subject::Node(_) => Ok(self.root.clone()),

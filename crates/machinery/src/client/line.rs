@@ -65,7 +65,7 @@ impl Line {
         Lined { line: self, inner: Arc::new(Mutex::new(service)) }
     }
 
-    /// How long to wait before the same request is sent again; `None` when the answer stands.
+    /// How long to wait before the same request is sent again; `None` when the answer stands, or for longer than can be counted.
     fn pause<B>(&self, answer: &Response<B>, tries: u32) -> Option<Duration> {
         let status = answer.status();
         let refused = status.as_u16() == 429 || status.is_server_error();
@@ -76,7 +76,7 @@ impl Line {
         let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
         let asked = Duration::from_secs(seconds);
         let spread = (asked / 2).max(JITTER_MIN);
-        Some(asked + jitter(&*self.random, spread))
+        asked.checked_add(jitter(&*self.random, spread))
     }
 }
 
@@ -163,10 +163,10 @@ where
         let again = copy(&request);
         let answer = hand_over(inner, request).await?;
         let (Some(copy), Some(pause)) = (again, line.pause(&answer, tries)) else { return Ok(answer) };
-        let at = Instant::now() + pause;
-        if at >= deadline {
+        // A pause of centuries has no end that can be named.
+        let Some(at) = Instant::now().checked_add(pause).filter(|at| *at < deadline) else {
             return Ok(answer);
-        }
+        };
         tracing::debug!(status = %answer.status(), ?pause, uri = %copy.uri(), "the API server asks to try again later");
         drop(answer);
         sleep_until(at).await;

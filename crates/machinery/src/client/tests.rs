@@ -126,6 +126,8 @@ async fn retry_after_is_honoured_with_jitter_and_within_bounds() {
         (429, Some("0"), 1, 2, 0.0..0.2, true),
         (429, Some("1"), 99, 11, 10.0..15.0, false),
         (429, Some("90"), 99, 1, 0.0..0.1, false),
+        (429, Some("13000000000000000000"), 99, 1, 0.0..0.1, false),
+        (429, Some("18446744073709551615"), 99, 1, 0.0..0.1, false),
         (429, Some("Thu, 01 Jan 2026 00:00:00 GMT"), 99, 1, 0.0..0.1, false),
         (429, None, 99, 1, 0.0..0.1, false),
         (500, None, 99, 1, 0.0..0.1, false),

@@ -1,8 +1,9 @@
 //! Connections to an API server: HTTP/2 where the server speaks it, shared, and closed when the other end is gone.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,8 +19,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
+use kube::config::AuthInfo;
+use tokio_rustls::rustls::client::{ResolvesClientCert, Resumption};
 use tower::{BoxError, Service, ServiceBuilder};
 
+use super::certificate::Certificate;
 use super::line::{Line, is_stream};
 use super::token::{Bearer, Token};
 use super::{Client, ClientError, one_line};
@@ -37,24 +41,50 @@ const IDLE_MAX: Duration = Duration::from_secs(90);
 /// does not.
 const STREAMS_MAX: usize = 64;
 
+/// What requests show of their own, besides what the configuration says.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub token: Option<Bearer>,
+    pub certificate: Option<Certificate>,
+}
+
+/// A client that reads the files of its credentials again as they rotate.
 pub(super) async fn client(
     mut config: Config,
     line: Line,
     disk: Arc<dyn Disk>,
 ) -> Result<Client, ClientError> {
-    let token = match config.auth_info.token_file.take() {
-        Some(path) => {
-            let server = config.cluster_url.to_string();
-            let refused = |why| ClientError::Prepare { server, why };
-            Some(Bearer::File(Token::open(disk, path.into()).await.map_err(refused)?))
-        }
-        None => None,
-    };
-    client_with(&config, line, token)
+    let server = config.cluster_url.to_string();
+    let refused = |why| ClientError::Prepare { server: server.clone(), why };
+    let mut shown = Shown::default();
+    if let Some(path) = config.auth_info.token_file.take() {
+        let token = Token::open(disk.clone(), path.into()).await.map_err(refused)?;
+        shown.token = Some(Bearer::File(token));
+    }
+    if let Some((certificate, key)) = certificate_files(&mut config.auth_info) {
+        shown.certificate = Some(Certificate::open(disk, certificate, key).await.map_err(refused)?);
+    }
+    client_with(&config, line, shown)
 }
 
-/// A client whose requests show this token besides what the configuration says.
-pub(super) fn client_with(config: &Config, line: Line, token: Option<Bearer>) -> Result<Client, ClientError> {
+/// Takes the files of a certificate and its key out of the configuration; what stands in the configuration itself does not
+/// change and stays there.
+fn certificate_files(user: &mut AuthInfo) -> Option<(PathBuf, PathBuf)> {
+    if user.client_certificate_data.is_some() || user.client_key_data.is_some() {
+        return None;
+    }
+    match (user.client_certificate.take(), user.client_key.take()) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        // One without the other is refused where the configuration is read.
+        (certificate, key) => {
+            (user.client_certificate, user.client_key) = (certificate, key);
+            None
+        }
+    }
+}
+
+/// A client whose requests show these besides what the configuration says.
+pub(super) fn client_with(config: &Config, line: Line, shown: Shown) -> Result<Client, ClientError> {
     let prepare = |error: kube::Error| ClientError::Prepare {
         server: config.cluster_url.to_string(),
         why: one_line(&error),
@@ -63,8 +93,9 @@ pub(super) fn client_with(config: &Config, line: Line, token: Option<Bearer>) ->
         let why = "proxy-url is not supported; remove it from the kubeconfig".to_owned();
         return Err(ClientError::Prepare { server: config.cluster_url.to_string(), why });
     }
-    let connector = Timed { inner: connector(config)?, within: CONNECT_TIMEOUT };
-    let connections = Connections::new(connector, token.map(Arc::new));
+    let resolver = shown.certificate.as_ref().map(Certificate::resolver);
+    let connector = Timed { inner: connector(config, resolver)?, within: CONNECT_TIMEOUT };
+    let connections = Connections::new(connector, shown);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(prepare)?)
@@ -73,9 +104,17 @@ pub(super) fn client_with(config: &Config, line: Line, token: Option<Bearer>) ->
     Ok(Client::new(line.before(service), config.default_namespace.clone()))
 }
 
-fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, ClientError> {
+fn connector(
+    config: &Config,
+    certificate: Option<Arc<dyn ResolvesClientCert>>,
+) -> Result<Https, ClientError> {
     let prepare = |why: String| ClientError::Prepare { server: config.cluster_url.to_string(), why };
-    let tls = config.rustls_client_config().map_err(|error| prepare(one_line(&error)))?;
+    let mut tls = config.rustls_client_config().map_err(|error| prepare(one_line(&error)))?;
+    if let Some(certificate) = certificate {
+        tls.client_auth_cert_resolver = certificate;
+        // A session that is resumed has the certificate of the one before.
+        tls.resumption = Resumption::disabled();
+    }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -125,24 +164,35 @@ impl Service<Uri> for Timed {
 
 type Pool = legacy::Client<Timed, Body>;
 
-/// One pool for calls, and as many as it takes for streams. With HTTP/2 a pool is one connection.
+/// The connections of one client.
 #[derive(Clone)]
 struct Connections {
     connector: Timed,
-    token: Option<Arc<Bearer>>,
+    shown: Arc<Shown>,
+    pools: Arc<Mutex<Pools>>,
+}
+
+/// One pool for calls, and as many as it takes for streams. With HTTP/2 a pool is one connection.
+struct Pools {
     calls: Pool,
-    streams: Arc<Mutex<Vec<(Pool, Arc<AtomicUsize>)>>>,
+    streams: Vec<(Pool, Arc<AtomicUsize>)>,
 }
 
 impl Connections {
-    fn new(connector: Timed, token: Option<Arc<Bearer>>) -> Self {
-        let calls = pool(connector.clone());
-        Self { connector, token, calls, streams: Arc::default() }
+    fn new(connector: Timed, shown: Shown) -> Self {
+        let pools = Pools { calls: pool(connector.clone()), streams: Vec::new() };
+        Self { connector, shown: Arc::new(shown), pools: Arc::new(Mutex::new(pools)) }
+    }
+
+    /// Requests from now on have connections of their own; those that run end on theirs.
+    fn start_over(&self) {
+        let new = Pools { calls: pool(self.connector.clone()), streams: Vec::new() };
+        *self.pools() = new;
     }
 
     /// The first pool with room, so that a few watches share one connection.
     fn for_stream(&self) -> (Pool, Place) {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let streams = &mut self.pools().streams;
         let free = streams.iter().find(|(_, open)| open.load(Ordering::SeqCst) < STREAMS_MAX).cloned();
         let (pool, open) = free.unwrap_or_else(|| {
             let new = (pool(self.connector.clone()), Arc::default());
@@ -151,6 +201,10 @@ impl Connections {
         });
         open.fetch_add(1, Ordering::SeqCst);
         (pool, Place(open))
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -184,21 +238,33 @@ impl Service<Request<Body>> for Connections {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let token = self.token.clone();
-        let (pool, place) = match is_stream(&request) {
-            true => {
-                let (pool, place) = self.for_stream();
-                (pool, Some(place))
-            }
-            false => (self.calls.clone(), None),
-        };
+        let this = self.clone();
         Box::pin(async move {
-            if let Some(token) = &token {
+            let Shown { token, certificate } = &*this.shown;
+            if let Some(certificate) = certificate
+                && certificate.renewed().await
+            {
+                tracing::info!("the client certificate has changed, connecting with the new one");
+                this.start_over();
+            }
+            if let Some(token) = token {
                 request.headers_mut().insert(AUTHORIZATION, token.header().await?);
             }
+            let (pool, place) = match is_stream(&request) {
+                true => {
+                    let (pool, place) = this.for_stream();
+                    (pool, Some(place))
+                }
+                false => (this.pools().calls.clone(), None),
+            };
             let answer = pool.request(request).await?;
-            if let (Some(token), StatusCode::UNAUTHORIZED) = (&token, answer.status()) {
-                token.refused().await;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                if let Some(token) = token {
+                    token.refused().await;
+                }
+                if let Some(certificate) = certificate {
+                    certificate.refused().await;
+                }
             }
             Ok(answer.map(|body| Placed { body, _place: place }))
         })

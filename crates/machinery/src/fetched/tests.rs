@@ -141,9 +141,9 @@ async fn an_object_that_was_written_meanwhile_is_not_taken_for_deleted() {
     };
     cache.note(object(3));
     assert!(!cache.fetched(&key, None, None), "asked before the write");
-    assert!(!cache.fetched(&key, Some(object(2)), None));
+    assert!(!cache.fetched(&key, Some(object(2).into()), None));
     assert_eq!(cache.get(&key).unwrap().version(), 3);
-    assert!(cache.fetched(&key, Some(object(4)), Some(3)));
+    assert!(cache.fetched(&key, Some(object(4).into()), Some(3)));
     assert!(cache.fetched(&key, None, Some(4)));
     assert_eq!(cache.get(&key), None);
 }

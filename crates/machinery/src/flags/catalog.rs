@@ -10,6 +10,8 @@ use super::upstream::{Class, Flag, Kind};
 /// Flags that every program has and none declares.
 pub(super) const HELP: &str = "help";
 pub(super) const VERSION: &str = "version";
+/// The value of `--version` that is no boolean; the sidecars do not have it.
+pub(super) const RAW: &str = "raw";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {

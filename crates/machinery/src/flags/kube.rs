@@ -111,7 +111,10 @@ pub struct ServingArgs {
     /// Private key of the certificate
     #[arg(long, value_name = "PATH")]
     pub tls_private_key_file: Option<PathBuf>,
-    /// Kubeconfig for reviewing tokens of clients; without one all clients are anonymous
+    /// Authority of certificates of clients; read again when it is replaced
+    #[arg(long, value_name = "PATH")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Kubeconfig for reviewing tokens of clients; without one, clients without a certificate are anonymous
     #[arg(long, value_name = "PATH")]
     pub authentication_kubeconfig: Option<PathBuf>,
     /// Kubeconfig for reviewing access; without one only the paths that are always allowed are served

@@ -20,7 +20,7 @@ mod tests;
 pub use gates::{Gate, Gates};
 pub use kube::{KubeArgs, LeaderElectArgs, ServingArgs};
 pub use logging::{Format, LoggingArgs};
-pub use parse::{Parsed, Program, Stop, command, parse};
+pub use parse::{Parsed, Program, Stop, Version, command, parse};
 pub use sidecar::{ElectionArgs, EndpointArgs, LeaderElection, SidecarArgs, lease_namespace};
 pub use syntax::Syntax;
 pub use upstream::{Class, Flag, Kind, files, flags, mismatches};

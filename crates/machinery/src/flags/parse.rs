@@ -3,9 +3,9 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command};
 
-use super::catalog::{Catalog, HELP, Part, VERSION};
+use super::catalog::{Catalog, HELP, Part, RAW, VERSION};
 use super::syntax::{Given, Syntax, split};
-use super::upstream::{Class, flags};
+use super::upstream::{Class, Kind, flags};
 
 /// What is particular to the command line of one program.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +18,60 @@ pub struct Program {
     pub upstream: &'static [&'static str],
     /// Defaults that differ from those of shared arguments: flag and value.
     pub defaults: &'static [(&'static str, &'static str)],
-    /// What `--version` prints behind the program's name; none where upstream has no such flag.
-    pub version: Option<&'static str>,
+    /// What `--version` prints; none where upstream has no such flag.
+    pub version: Option<Version>,
+}
+
+/// A version as upstream's programs print it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// Behind the program's name: the sidecars.
+    Own(&'static str),
+    /// Of Kubernetes, which installers read and compare: the kube-* programs and the kubelet. `--version=raw` prints it in
+    /// parts, as Go prints a structure.
+    Kubernetes(&'static str),
+}
+
+impl Version {
+    fn printed(self, argv0: &str, value: &str) -> Option<String> {
+        match (self, value) {
+            (Self::Own(version), "true") => Some(format!("{argv0} {version}\n")),
+            (Self::Kubernetes(version), "true") => Some(format!("Kubernetes {version}\n")),
+            (Self::Kubernetes(version), RAW) => Some(raw(version)),
+            _ => None,
+        }
+    }
+}
+
+fn raw(version: &str) -> String {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let platform = format!("{}/{}", std::env::consts::OS, golang_name(std::env::consts::ARCH));
+    let fields = [
+        ("Major", major),
+        ("Minor", minor),
+        ("EmulationMajor", ""),
+        ("EmulationMinor", ""),
+        ("MinCompatibilityMajor", ""),
+        ("MinCompatibilityMinor", ""),
+        ("GitVersion", version),
+        ("GitCommit", ""),
+        ("GitTreeState", ""),
+        ("BuildDate", "1970-01-01T00:00:00Z"),
+        ("GoVersion", ""),
+        ("Compiler", "rustc"),
+        ("Platform", &platform),
+    ];
+    let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}:{value:?}")).collect();
+    format!("version.Info{{{}}}\n", fields.join(", "))
+}
+
+fn golang_name(architecture: &str) -> &str {
+    match architecture {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
 }
 
 /// Arguments of a program that can start.
@@ -67,10 +119,10 @@ pub fn parse<A: Args>(program: &Program, argv0: &str, words: &[String]) -> Resul
         let to_stderr = program.syntax != Syntax::Cobra;
         return Err(Stop { text: usage(&command), to_stderr, code: 0 });
     }
-    if let Some(version) = program.version
-        && given.iter().any(|flag| flag.name == VERSION && flag.value == "true")
-    {
-        return Err(Stop { text: format!("{argv0} {version}\n"), to_stderr: false, code: 0 });
+    let asked = given.iter().rfind(|flag| flag.name == VERSION);
+    let printed = program.version.zip(asked).and_then(|(version, flag)| version.printed(argv0, &flag.value));
+    if let Some(text) = printed {
+        return Err(Stop { text, to_stderr: false, code: 0 });
     }
     let sorted = sort(program.syntax, &catalog, &given).map_err(failed)?;
     let matches = command.clone().try_get_matches_from(&sorted.words);
@@ -112,7 +164,7 @@ fn sort(syntax: Syntax, catalog: &Catalog, given: &[Given]) -> Result<Sorted, St
             Part::Own { .. } => sorted.words.push(format!("--{}={}", flag.name, flag.value)),
             Part::Upstream { kind, class } => {
                 kind.check(&flag.value).map_err(|why| syntax.invalid(&flag.name, &flag.value, &why))?;
-                accept(class, flag)?;
+                accept(*kind, class, flag)?;
                 if *class == Class::Tuning && !repeated {
                     sorted.ignored.push(flag.name.clone());
                 }
@@ -123,10 +175,10 @@ fn sort(syntax: Syntax, catalog: &Catalog, given: &[Given]) -> Result<Sorted, St
 }
 
 /// Whether a flag that the program does not declare can be taken.
-fn accept(class: &Class, Given { name, value }: &Given) -> Result<(), String> {
+fn accept(kind: Kind, class: &Class, Given { name, value }: &Given) -> Result<(), String> {
     match class {
         Class::Tuning => Ok(()),
-        Class::Only { value: only, .. } if value == only => Ok(()),
+        Class::Only { value: only, .. } if kind.same(value, only) => Ok(()),
         Class::Only { value: only, why } => {
             Err(format!("--{name}={value} is not supported, only --{name}={only}: {why}"))
         }

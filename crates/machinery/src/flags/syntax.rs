@@ -1,6 +1,6 @@
 //! Splits a command line into flags and values by the rules of upstream's parsers. Pure.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, RAW, VERSION};
 use super::values::boolean;
 
 /// Which of upstream's parsers a program uses, and what it does with an error.
@@ -121,6 +121,9 @@ fn long_flag<'a>(
         None if flag.boolean => "true".to_owned(),
         None => rest.next().ok_or_else(|| syntax.no_value(&name))?.to_owned(),
     };
+    if syntax == Syntax::Cobra && name == VERSION && value == RAW {
+        return Ok(Given { name, value });
+    }
     finished(syntax, name, value, flag.boolean)
 }
 

@@ -37,11 +37,20 @@ worker-threads int    tuning
 kube-api-qps  float   tuning
 automaxprocs  bool    tuning
 enable-pprof  bool    only false there is no Go profiler
+reconcile     duration only 1m attachments are watched
+threads       int     only 0 there is no pool
 config        string  refused set the options as flags
 ";
 
 const fn sample(syntax: Syntax) -> Program {
-    Program { name: "sample", about: "", syntax, upstream: &[LIST], defaults: &[], version: Some("v1.2.3") }
+    Program {
+        name: "sample",
+        about: "",
+        syntax,
+        upstream: &[LIST],
+        defaults: &[],
+        version: Some(Version::Own("v1.2.3")),
+    }
 }
 
 fn words(line: &str) -> Vec<String> {

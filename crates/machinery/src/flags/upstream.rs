@@ -71,6 +71,20 @@ impl Kind {
             Self::String | Self::List | Self::Map => Ok(()),
         }
     }
+
+    /// Whether two values mean the same: `60s` is `1m`.
+    pub(super) fn same(self, a: &str, b: &str) -> bool {
+        fn equal<T: PartialEq, E>(a: Result<T, E>, b: Result<T, E>) -> bool {
+            matches!((a, b), (Ok(a), Ok(b)) if a == b)
+        }
+        match self {
+            Self::Bool => equal(boolean(a), boolean(b)),
+            Self::Int => equal(a.parse::<i64>(), b.parse()),
+            Self::Float => equal(a.parse::<f64>(), b.parse()),
+            Self::Duration => equal(duration(a), duration(b)),
+            Self::String | Self::List | Self::Map => a == b,
+        }
+    }
 }
 
 /// Reads lists of flags. Of two lines about one flag, the later counts.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_host::Random;
-
 /// How long a lease counts, when a leader gives up, and how often it is written or looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
@@ -66,16 +64,6 @@ pub fn sanitize(name: &str) -> String {
         name.push('X');
     }
     name
-}
-
-/// A sidecar is its host: after a restart in the same pod it goes on with its own lease.
-pub fn sidecar_identity(hostname: &str) -> String {
-    sanitize(hostname)
-}
-
-/// kube-controller-manager and kube-scheduler are another candidate each time they start.
-pub fn core_identity(hostname: &str, random: &(dyn Random + 'static)) -> String {
-    format!("{hostname}_{}", random.uuid())
 }
 
 /// Reads `--leader-election-labels`: `k:v,k2:v2`.

@@ -16,6 +16,19 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// Upstream's bound: twenty seconds more than the lease lasts.
+#[tokio::test(start_paused = true)]
+async fn leaders_are_unhealthy_when_the_renewal_is_late() {
+    let uptime = bowline_host::fake::host(1).0.uptime;
+    let leadership = Leadership::new("lock".into(), seconds(15), uptime.clone());
+    assert!(leadership.healthy(), "a standby");
+    assert!(leadership.extend(Sent::now(&*uptime), seconds(10)));
+    tokio::time::advance(seconds(35)).await;
+    assert!(leadership.healthy());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(!leadership.healthy());
+}
+
 #[test]
 fn what_to_do_about_a_lease() {
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_api::keys::CSI_PLUGIN;
 use jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -110,6 +111,13 @@ impl Metrics {
         self.observe(family, [driver, method, grpc_code(code), migrated], took);
     }
 
+    /// Samples one operation on a volume of a CSI driver, as the kubelet and the attach/detach controller of upstream do.
+    pub fn storage_operation(&self, driver: &str, operation: &str, succeeded: bool, took: Duration) {
+        let plugin = format!("{CSI_PLUGIN}:{driver}");
+        let status = if succeeded { "success" } else { "fail-unknown" };
+        self.observe(&families::STORAGE_OPERATION_DURATION, [&plugin, operation, status, "false"], took);
+    }
+
     /// Runs before each scrape, to set gauges that are only worth computing then.
     pub fn on_scrape(&self, refresh: impl Fn(&Self) + Send + Sync + 'static) {
         self.refreshers().push(Arc::new(refresh));
@@ -125,9 +133,12 @@ impl Metrics {
         self.set(&families::LEADER_ELECTION_MASTER_STATUS, [lease], f64::from(u8::from(leads)));
     }
 
-    /// Counts a renewal that needed more than the one write of the usual path.
-    pub fn slow_renewal(&self, lease: &str) {
-        self.add(&families::LEADER_ELECTION_SLOWPATH, [lease], 1);
+    /// Says how many renewals so far needed more than the one write of the usual path.
+    pub fn slow_renewals(&self, lease: &str, so_far: u64) {
+        let family = &families::LEADER_ELECTION_SLOWPATH;
+        let mut state = self.state();
+        let counter = state.counter(family).get_or_create_owned(&labels(family.labels, [lease]));
+        counter.inc_by(so_far.saturating_sub(counter.get()));
     }
 
     /// All samples in the text format, version 0.0.4.

@@ -17,7 +17,8 @@ fn a_page_is_what_upstream_writes() {
     metrics.csi_call(&families::CSI_SIDECAR_OPERATIONS, call, Code::Ok, None, Duration::from_secs(700));
     metrics.leading("external-attacher-leader-x", true);
     metrics.add(&BARE, ["timeout"], 2);
-    metrics.slow_renewal("x");
+    metrics.slow_renewals("x", 1);
+    metrics.slow_renewals("x", 1);
     let labels = "driver_name=\"hostpath.csi.k8s.io\",grpc_status_code=\"OK\",\
                   method_name=\"/csi.v1.Controller/CreateVolume\"";
     let bounds = ["0.1", "0.25", "0.5", "1", "2.5", "5", "10", "15", "25", "50", "120", "300", "600", "+Inf"];

@@ -1,7 +1,7 @@
 //! The shape of a role: what it watches, observes, decides and does. `run` drives it.
 //!
-//! A role decides one key at a time: observe, decide, do one thing, look again. Each gap between two effects is thereby a
-//! state that anyone can see, and a crash there loses nothing.
+//! A role decides one key at a time: prepare, observe, decide, do one thing, look again. Each gap between two effects is
+//! thereby a state that anyone can see, and a crash there loses nothing.
 
 mod run;
 #[cfg(test)]
@@ -79,7 +79,14 @@ pub trait Role: Send + Sync + Sized + 'static {
         std::future::pending().await
     }
 
-    /// All that the decision needs, written nowhere; `None` when the object is gone and nothing is left to do.
+    /// Brings what the role itself remembers up to date, before each `observe`: what is wanted and since when, which objects
+    /// are followed, what is read because it may not be watched. Nothing outside this process changes.
+    async fn prepare(&self, _key: &Self::Key) -> Result<(), EffectError> {
+        Ok(())
+    }
+
+    /// All that the decision needs; `None` when the object is gone and nothing is left to do. It only reads: no memory, cache,
+    /// queue or event is written (xtask checks `observe.rs`).
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, EffectError>;
 
     /// Pure: no clock, no memory, no outside world.

@@ -17,8 +17,13 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     let (stop, leadership) = (ports.stop.clone(), ports.leadership.clone());
     let queue = Queue::without_backoff();
     queue.measure(ports.metrics.queue(R::NAME));
-    let failed = queue.clone();
-    ports.informers.on_recovery(move || failed.retry_failed());
+    let (failed, runs) = (queue.clone(), Arc::new(()));
+    let lives = Arc::downgrade(&runs);
+    ports.informers.on_recovery(move || {
+        failed.retry_failed();
+        lives.strong_count() > 0
+    });
+    let starting = ports.starts.begin(R::NAME);
     let context = Context {
         effects: ports.effects(R::COMPONENT),
         recorder: ports.recorder(R::COMPONENT),
@@ -36,8 +41,10 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     let (role, watches) = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
+        lease = lost(leadership.as_ref()) => return Err(RunError::LeaseLost(lease)),
         role = started => role?,
     };
+    starting.succeeded();
     queue.set_backoff(role.backoff());
     if let Some(leadership) = &leadership {
         // A standby has its caches filled and its keys queued, and goes on from here. What the leader before it did last may
@@ -66,6 +73,8 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     };
     // When one ends early with an error, what is in flight is still finished.
     let (workers, ended) = (stop.child_token(), stop.child_token());
+    // Also when `alongside` panics: a supervisor would start the role again beside passes that go on.
+    let _guard = workers.clone().drop_guard();
     let beside = async {
         let end = tokio::select! {
             biased;
@@ -78,6 +87,7 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     };
     let (_, end) = tokio::join!(queue.run_pools(pool_of, workers.clone(), work), beside);
     role.finish().await;
+    drop(runs);
     end
 }
 
@@ -95,7 +105,7 @@ async fn lost(leadership: Option<&Leadership>) -> String {
 /// Drives one key until nothing is left to do, it has to wait, or an effect fails.
 pub async fn reconcile<R: Role>(role: &R, key: &R::Key) -> Verdict {
     for _ in 0..STEPS_MAX {
-        let seen = match role.observe(key).await {
+        let seen = match look(role, key).await {
             Ok(Some(seen)) => seen,
             Ok(None) => return settled(role, key),
             Err(error) => return failed(role, key, &error).await,
@@ -119,6 +129,11 @@ pub async fn reconcile<R: Role>(role: &R, key: &R::Key) -> Verdict {
     }
     tracing::debug!(role = R::NAME, %key, steps = STEPS_MAX, "more to do");
     Verdict::Again
+}
+
+async fn look<R: Role>(role: &R, key: &R::Key) -> Result<Option<R::Observed>, EffectError> {
+    role.prepare(key).await?;
+    role.observe(key).await
 }
 
 fn settled<R: Role>(role: &R, key: &R::Key) -> Verdict {

@@ -23,6 +23,8 @@ use crate::queue::Queue;
 #[derive(Clone, Default)]
 struct Seen {
     counts: Arc<Mutex<BTreeMap<u32, u32>>>,
+    /// How often each key was prepared.
+    prepared: Arc<Mutex<BTreeMap<u32, u32>>>,
     log: Arc<Mutex<Vec<String>>>,
     queue: Arc<Mutex<Option<Queue<u32>>>>,
     alongside: Arc<tokio::sync::Notify>,
@@ -44,6 +46,8 @@ struct Counter(Seen);
 
 /// Keys above this cannot be reached.
 const TOO_MUCH: u32 = 1000;
+/// A key that cannot be prepared.
+const UNPREPARED: u32 = 999;
 
 #[async_trait]
 impl Role for Counter {
@@ -68,7 +72,15 @@ impl Role for Counter {
         self.0.alongside.notified().await;
         Err(RunError::Refused("the directory is gone".into()))
     }
+    async fn prepare(&self, key: &u32) -> Result<(), EffectError> {
+        if *key == UNPREPARED {
+            return Err(EffectError::refused("cannot be read"));
+        }
+        *self.0.prepared.lock().unwrap().entry(*key).or_default() += 1;
+        Ok(())
+    }
     async fn observe(&self, key: &u32) -> Result<Option<(u32, u32)>, EffectError> {
+        assert_ne!(*key, UNPREPARED, "looked at although it could not be prepared");
         Ok(Some((*key, self.0.counts.lock().unwrap().get(key).copied().unwrap_or(0))))
     }
     fn decide((key, count): &(u32, u32)) -> Step<u32, String> {
@@ -149,6 +161,20 @@ async fn a_wait_is_told_and_looked_at_again() {
     seen.add(0);
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(seen.said(), ["begin", "waits for a number", "waits for a number"]);
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_prepared_before_each_look_and_not_looked_at_when_that_fails() {
+    let seen = Seen::default();
+    let (stop, _task) = start(&seen);
+    a_while().await;
+    seen.add(3);
+    seen.add(UNPREPARED);
+    a_while().await;
+    assert_eq!(seen.said(), ["begin", "3 settled", "cannot be read"]);
+    let prepared = seen.prepared.lock().unwrap().clone();
+    assert_eq!(prepared, BTreeMap::from([(3, 4)]), "three steps, and the look that finds nothing left to do");
     stop.cancel();
 }
 

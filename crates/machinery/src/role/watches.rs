@@ -24,20 +24,22 @@ impl<R: Role> Watches<R> {
         Self { role: Arc::downgrade(role), queue: queue.clone(), complete: Vec::new(), fresh: Vec::new() }
     }
 
-    /// Calls `wake` with each object there is and each later change; it adds the keys that are concerned.
+    /// Calls `keys` with each object there is and each later change; it adds the keys that are concerned.
     pub fn on<K: Object>(
         &mut self,
         cache: &Cache<K>,
-        wake: impl Fn(&R, &Change<K>, &Queue<R::Key>) + Send + Sync + 'static,
+        keys: impl Fn(&R, &Change<K>, &Queue<R::Key>) + Send + Sync + 'static,
     ) -> &mut Self {
         let (role, queue) = (self.role.clone(), self.queue.clone());
-        cache.on_change(move |change| {
+        let lives = self.role.clone();
+        let wake = move |change: &Change<K>| {
             let Some(role) = role.upgrade() else { return };
             // The cache is shared: a bug in one role's handler must not end the watch for all.
-            if catch_unwind(AssertUnwindSafe(|| wake(&role, change, &queue))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| keys(&role, change, &queue))).is_err() {
                 tracing::error!(role = R::NAME, kind = %K::kind(&()), "panicked on a change, which is lost");
             }
-        });
+        };
+        cache.on_change_while(move || lives.strong_count() > 0, wake);
         self.read(cache)
     }
 
@@ -46,6 +48,12 @@ impl<R: Role> Watches<R> {
         let (complete, fresh) = (cache.clone(), cache.clone());
         self.complete.push(Box::pin(async move { complete.synced().await }));
         self.fresh.push(Box::pin(async move { fresh.refreshed().await }));
+        self
+    }
+
+    /// What is no cache: a process that begins to lead waits until this has brought it up to date with the store.
+    pub fn fresh(&mut self, fresh: impl Future<Output = ()> + Send + 'static) -> &mut Self {
+        self.fresh.push(Box::pin(fresh));
         self
     }
 

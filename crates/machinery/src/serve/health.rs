@@ -2,15 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 
 use super::pages::Answer;
-
-/// How long a leader may be late with its renewal before it counts as unhealthy.
-const RENEWAL_SLACK: Duration = Duration::from_secs(20);
 
 type Outcome = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
@@ -33,7 +29,12 @@ impl Check {
 
     /// Healthy as long as the program answers at all.
     pub fn ping() -> Self {
-        Self::new("ping", || std::future::ready(Ok(())))
+        Self::passed("ping")
+    }
+
+    /// Lists something that has nothing to fail.
+    pub fn passed(name: impl Into<String>) -> Self {
+        Self::new(name, || std::future::ready(Ok(())))
     }
 
     /// The page of this check alone.
@@ -45,6 +46,32 @@ impl Check {
                 Answer::new(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n"))
             }
         }
+    }
+}
+
+/// The checks of one page; clones share them, and more may be added while it is served.
+#[derive(Clone, Default)]
+pub struct Checks(Arc<Mutex<Vec<Check>>>);
+
+impl Checks {
+    pub fn add(&self, check: Check) {
+        self.lock().push(check);
+    }
+
+    /// As upstream has it: a page without checks has `ping`.
+    pub(super) fn all(&self) -> Vec<Check> {
+        let checks = self.lock().clone();
+        if checks.is_empty() { vec![Check::ping()] } else { checks }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Check>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Vec<Check>> for Checks {
+    fn from(checks: Vec<Check>) -> Self {
+        Self(Arc::new(Mutex::new(checks)))
     }
 }
 
@@ -77,24 +104,5 @@ pub(super) async fn answer(path: &str, query: &str, checks: &[Check]) -> Answer 
         (true, _) => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{title} check failed\n")),
         (false, true) => Answer::ok(format!("{lines}{title} check passed\n")),
         (false, false) => Answer::ok("ok"),
-    }
-}
-
-/// What is known about the Lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renewal {
-    Standby,
-    /// This process leads; the Lease was renewed this long ago.
-    Leading(Duration),
-}
-
-/// A standby is healthy. A leader is not once it has failed to renew for the lease duration and twenty seconds: by then
-/// it should have ended.
-pub fn leader_election(renewal: Renewal, lease_duration: Duration) -> Result<(), String> {
-    match renewal {
-        Renewal::Leading(ago) if ago > lease_duration.saturating_add(RENEWAL_SLACK) => {
-            Err(format!("the leader did not renew its lease for {ago:?}"))
-        }
-        Renewal::Standby | Renewal::Leading(_) => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_host::Host;
@@ -13,16 +13,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::pages::Pages;
-use super::tls::Tls;
+use super::places::{Place, Places};
+use super::tls::{Client, Tls};
 
-/// Connections at once; the port is open to pods, and they shall not use up the file descriptors of the program.
-const CONNECTIONS_MAX: usize = 128;
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 256;
 /// A connection carries one request and has this long for it, handshake included.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// A client that does not finish its handshake, or the head of its request, in this time is dropped.
@@ -44,44 +43,45 @@ pub enum ServeError {
 pub struct Bound {
     pub address: SocketAddr,
     listener: Box<dyn Listener>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Bound {
-    /// Binds `HOST:PORT`; without a host, all addresses of the machine. `flag` is what the error names.
+    /// As [`listen`] does.
     pub async fn bind(
         host: &Host,
         flag: &'static str,
         address: &str,
         tls: Option<Tls>,
     ) -> Result<Self, ServeError> {
-        let bound = match address.strip_prefix(':') {
-            Some(port) => listen_everywhere(host, port).await,
-            None => host.net.listen_tcp(address).await,
-        };
-        let (bound, listener) = bound.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => ServeError::Taken { flag, address: address.to_owned() },
-            _ => ServeError::Listen { flag, address: address.to_owned(), source },
-        })?;
-        Ok(Self { address: bound, listener, tls: tls.map(|tls| TlsAcceptor::from(tls.config)) })
+        let (bound, listener) = listen(host, flag, address).await?;
+        Ok(Self { address: bound, listener, tls: tls.map(Arc::new) })
     }
 
     /// Answers until `stop`. A failed accept is reported and tried again.
     pub async fn serve(mut self, pages: Pages, stop: CancellationToken) {
         tracing::info!(address = %self.address, tls = self.tls.is_some(), "serving health and metrics");
-        let (pages, places) = (Arc::new(pages), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+        let (pages, places) = (Arc::new(pages), Places::new(CONNECTIONS_MAX));
         let connections = TaskTracker::new();
         let accepting = async {
             loop {
-                let Ok(place) = places.clone().acquire_owned().await else { return };
                 match self.listener.accept().await {
                     Ok(stream) => {
+                        let Some(place) = places.take() else {
+                            tracing::debug!("too many requests for health and metrics: closing a connection");
+                            continue;
+                        };
                         let (tls, pages, stop) = (self.tls.clone(), pages.clone(), stop.clone());
+                        let evicted = place.evicted();
                         connections.spawn(async move {
                             let served =
-                                tokio::time::timeout(CONNECTION_TIME, connection(stream, tls, pages));
-                            let _ = stop.run_until_cancelled(served).await;
-                            drop(place);
+                                tokio::time::timeout(CONNECTION_TIME, connection(stream, tls, pages, place));
+                            tokio::select! {
+                                biased;
+                                () = stop.cancelled() => {}
+                                () = evicted.cancelled() => {}
+                                _ = served => {}
+                            }
                         });
                     }
                     Err(error) => {
@@ -97,6 +97,23 @@ impl Bound {
     }
 }
 
+/// Binds `HOST:PORT`; without a host, all addresses of the machine. `flag` is what the error names. Every TCP port of a
+/// program but that of the API server is bound here.
+pub async fn listen(
+    host: &Host,
+    flag: &'static str,
+    address: &str,
+) -> Result<(SocketAddr, Box<dyn Listener>), ServeError> {
+    let bound = match address.strip_prefix(':') {
+        Some(port) => listen_everywhere(host, port).await,
+        None => host.net.listen_tcp(address).await,
+    };
+    bound.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => ServeError::Taken { flag, address: address.to_owned() },
+        _ => ServeError::Listen { flag, address: address.to_owned(), source },
+    })
+}
+
 /// IPv6 with IPv4 in it, or IPv4 alone where the machine has no IPv6.
 async fn listen_everywhere(host: &Host, port: &str) -> io::Result<(SocketAddr, Box<dyn Listener>)> {
     match host.net.listen_tcp(&format!("[::]:{port}")).await {
@@ -107,20 +124,25 @@ async fn listen_everywhere(host: &Host, port: &str) -> io::Result<(SocketAddr, B
     }
 }
 
-async fn connection(stream: BoxStream, tls: Option<TlsAcceptor>, pages: Arc<Pages>) {
-    let Some(tls) = tls else { return requests(stream, pages).await };
+async fn connection(stream: BoxStream, tls: Option<Arc<Tls>>, pages: Arc<Pages>, place: Place) {
+    let Some(tls) = tls else { return requests(stream, None, pages, place).await };
     match tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await {
-        Ok(Ok(stream)) => requests(Box::new(stream), pages).await,
+        Ok(Ok((stream, client))) => requests(Box::new(stream), Some(client), pages, place).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake for health and metrics"),
         Err(_) => tracing::debug!("TLS handshake for health and metrics timed out"),
     }
 }
 
-async fn requests(stream: BoxStream, pages: Arc<Pages>) {
+async fn requests(stream: BoxStream, client: Option<Client>, pages: Arc<Pages>, place: Place) {
+    let (client, place) = (client.map(Arc::new), Arc::new(Mutex::new(place)));
     let service = service_fn(move |request: Request<Incoming>| {
-        let pages = pages.clone();
+        place.lock().unwrap_or_else(PoisonError::into_inner).keep();
+        let (pages, client) = (pages.clone(), client.clone());
+        let (mut head, _) = request.into_parts();
         async move {
-            let (head, _) = request.into_parts();
+            if let Some(client) = client {
+                client.judged().await.mark(&mut head);
+            }
             Ok::<_, Infallible>(pages.answer(&head).await.into_response())
         }
     });

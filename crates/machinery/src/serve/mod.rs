@@ -7,6 +7,7 @@ mod access;
 mod health;
 mod listen;
 mod pages;
+mod places;
 mod review;
 mod tls;
 
@@ -14,8 +15,9 @@ mod tls;
 mod tests;
 
 pub use access::{Access, AllowedPaths, Denied, Everyone};
-pub use health::{Check, Renewal, leader_election};
-pub use listen::{Bound, ServeError};
+pub use health::{Check, Checks};
+pub use listen::{Bound, ServeError, listen};
 pub use pages::{Answer, Pages};
-pub use review::{Attributes, CertificateUser, Kept, Reviewer, User, path_attributes};
-pub use tls::{Tls, TlsError};
+pub use places::{Place, Places};
+pub use review::{Attributes, CertificateUser, Kept, Reviewer, UntrustedCertificate, User, path_attributes};
+pub use tls::{CertificateReader, Client, Shown, Tls, TlsError};

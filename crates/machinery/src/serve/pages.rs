@@ -13,7 +13,7 @@ use http_body_util::Full;
 use serde_json::json;
 
 use super::access::{Access, Denied};
-use super::health::{self, Check};
+use super::health::{self, Check, Checks};
 use crate::metrics::Metrics;
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -53,7 +53,7 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 #[derive(Clone)]
 enum Page {
     Metrics(Metrics),
-    Health(Vec<Check>),
+    Health(Checks),
     Check(Check),
     Custom(Arc<dyn Fn() -> Answering + Send + Sync>),
 }
@@ -76,11 +76,8 @@ impl Pages {
     }
 
     /// `/healthz`, `/livez` or `/readyz`, and each check by its name below it.
-    pub fn health(mut self, path: &str, checks: Vec<Check>) -> Self {
-        for check in &checks {
-            self.pages.insert(format!("{path}/{}", check.name), Page::Check(check.clone()));
-        }
-        self.pages.insert(path.to_owned(), Page::Health(checks));
+    pub fn health(mut self, path: &str, checks: impl Into<Checks>) -> Self {
+        self.pages.insert(path.to_owned(), Page::Health(checks.into()));
         self
     }
 
@@ -100,22 +97,31 @@ impl Pages {
         self
     }
 
+    /// The page of this path, or of one check below a page of health.
+    fn find(&self, path: &str) -> Option<Page> {
+        self.pages.get(path).cloned().or_else(|| {
+            let (above, name) = path.rsplit_once('/')?;
+            let Page::Health(checks) = self.pages.get(above)? else { return None };
+            checks.all().into_iter().find(|check| check.name == name).map(Page::Check)
+        })
+    }
+
     pub(super) async fn answer(&self, request: &Parts) -> Answer {
         let path = request.uri.path();
         if let Err(denied) = self.access.allow(request).await {
             return refusal(&denied, request);
         }
-        let Some(page) = self.pages.get(path) else {
+        let Some(page) = self.find(path) else {
             return Answer::new(StatusCode::NOT_FOUND, "404 page not found\n");
         };
         if request.method != Method::GET && request.method != Method::HEAD {
             return Answer::new(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served\n");
         }
-        match page {
+        match &page {
             // Upstream does not negotiate OpenMetrics either.
             Page::Metrics(metrics) => Answer { kind: SAMPLES, ..Answer::ok(metrics.text()) },
             Page::Health(checks) => {
-                health::answer(path, request.uri.query().unwrap_or_default(), checks).await
+                health::answer(path, request.uri.query().unwrap_or_default(), &checks.all()).await
             }
             Page::Check(check) => check.answer().await,
             Page::Custom(make) => make().await,

@@ -68,8 +68,8 @@ async fn a_sidecar_serves_metrics_and_the_state_of_its_election() {
     let late = Arc::new(AtomicBool::new(false));
     let state = late.clone();
     let check = Check::new("leader-election", move || {
-        let ago = Duration::from_secs(if state.load(Ordering::SeqCst) { 36 } else { 3 });
-        std::future::ready(leader_election(Renewal::Leading(ago), Duration::from_secs(15)))
+        let late = state.load(Ordering::SeqCst);
+        std::future::ready(if late { Err("the lease was not renewed in time".to_owned()) } else { Ok(()) })
     });
     let pages = Pages::new(Everyone).metrics("/m", &metrics()).check("/healthz/leader-election", check);
     let _serving = serve(&host, pages, None).await;
@@ -95,18 +95,19 @@ async fn a_sidecar_serves_metrics_and_the_state_of_its_election() {
     assert_eq!(split(&ask(stream, "POST /m HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await).0, 405);
 }
 
-#[test]
-fn leaders_are_unhealthy_when_the_renewal_is_late() {
-    let lease = Duration::from_secs(15);
-    let table = [
-        (Renewal::Standby, true),
-        (Renewal::Leading(Duration::ZERO), true),
-        (Renewal::Leading(Duration::from_secs(35)), true),
-        (Renewal::Leading(Duration::from_millis(35_001)), false),
-    ];
-    for (renewal, healthy) in table {
-        assert_eq!(leader_election(renewal, lease).is_ok(), healthy, "{renewal:?}");
-    }
+/// As upstream's controllers, which are listed once they run.
+#[tokio::test]
+async fn checks_are_added_while_their_page_is_served() {
+    let host = fake();
+    let checks = Checks::default();
+    let pages = Pages::new(Everyone).health("/healthz", checks.clone());
+    let _serving = serve(&host, pages, None).await;
+    assert_eq!(get(&host, "/healthz?verbose").await, (200, "[+]ping ok\nhealthz check passed\n".into()));
+    assert_eq!(get(&host, "/healthz/a").await.0, 404);
+    checks.add(Check::passed("a"));
+    assert_eq!(get(&host, "/healthz?verbose").await, (200, "[+]a ok\nhealthz check passed\n".into()));
+    assert_eq!(get(&host, "/healthz/a").await, (200, "ok".into()));
+    assert_eq!(get(&host, "/healthz/a/a").await.0, 404);
 }
 
 #[tokio::test]
@@ -116,7 +117,7 @@ async fn kube_programs_list_their_checks() {
     let access = AllowedPaths { paths: vec!["/healthz".into(), "/readyz*".into()], reviewer: None };
     let pages = Pages::new(access)
         .metrics("/metrics", &metrics())
-        .health("/healthz", vec![Check::ping(), Check::new("leaderElection", || std::future::ready(Ok(())))])
+        .health("/healthz", vec![Check::ping(), Check::passed("leaderElection")])
         .health("/readyz", vec![Check::ping(), failing]);
     let _serving = serve(&host, pages, None).await;
     assert_eq!(get(&host, "/healthz").await, (200, "ok".into()));
@@ -166,22 +167,26 @@ async fn a_port_without_a_host_is_all_addresses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_that_say_nothing_end() {
+async fn connections_that_say_nothing_end_and_keep_no_others_waiting() {
     let host = fake();
     let _serving = serve(&host, Pages::new(Everyone).health("/healthz", vec![Check::ping()]), None).await;
+    let begun = tokio::time::Instant::now();
     let mut silent = Vec::new();
-    for _ in 0..200 {
+    for _ in 0..600 {
         silent.push(host.net.connect_tcp(ADDRESS).await.expect("listens"));
     }
-    // All places are taken until the silent ones time out.
     assert_eq!(get(&host, "/healthz").await, (200, "ok".into()));
-    drop(silent);
+    assert!(begun.elapsed() < Duration::from_secs(1), "no silent one had to time out first");
+    let mut last = silent.pop().expect("one");
+    let mut nothing = Vec::new();
+    last.read_to_end(&mut nothing).await.expect("closed in order");
+    assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
 async fn the_secure_port_has_a_certificate_of_its_own() {
     let host = fake();
-    let tls = Tls::self_signed(&host, "kube-scheduler", [0, 0, 0, 0].into()).expect("made");
+    let tls = Tls::self_signed(&host, "kube-scheduler", [0, 0, 0, 0].into()).await.expect("made");
     let _serving =
         serve(&host, Pages::new(Everyone).health("/healthz", vec![Check::ping()]), Some(tls)).await;
     assert_eq!(secure_get(&host, "/healthz").await, (200, "ok".into()));
@@ -209,14 +214,66 @@ async fn a_certificate_is_read_from_files() {
     assert_eq!(secure_get(&host, "/healthz").await, (200, "ok".into()));
 }
 
-/// Like `curl -k`.
+/// Says who asks.
+struct Asking;
+
+#[async_trait::async_trait]
+impl Access for Asking {
+    async fn allow(&self, request: &http::request::Parts) -> Result<(), Denied> {
+        let user = request.extensions.get().map(|CertificateUser(user)| user.name.clone());
+        match (user, request.extensions.get()) {
+            (Some(user), _) => Err(Denied::Forbidden { user }),
+            (None, Some(UntrustedCertificate)) => Err(Denied::Unauthorized),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_known_by_certificates_of_authorities_that_may_change() {
+    let host = fake();
+    let [one, two] =
+        ["one", "two"].map(|name| rcgen::generate_simple_self_signed(vec![name.into()]).expect("made"));
+    let path = std::path::Path::new("/ca.crt");
+    host.disk.write_atomic(path, one.cert.pem().as_bytes(), 0o644).await.expect("written");
+    let tls = Tls::self_signed(&host, "kube-scheduler", [0, 0, 0, 0].into()).await.expect("made");
+    let user_of = |_: &[u8]| Some(User { name: "jane".into(), ..User::default() });
+    let tls = tls.trusting(path, user_of).await.expect("read");
+    let _serving = serve(&host, Pages::new(Asking).health("/healthz", vec![Check::ping()]), Some(tls)).await;
+    let ask = async |client| secure_get_as(&host, client, "/healthz").await;
+    assert_eq!(ask(None).await, (200, "ok".into()), "one without a certificate is let in");
+    let (status, text) = ask(Some(&one)).await;
+    assert!(status == 403 && text.contains("jane"), "{status} {text}");
+    assert_eq!(ask(Some(&two)).await.0, 401, "an answer, not a broken connection");
+
+    host.disk.write_atomic(path, two.cert.pem().as_bytes(), 0o644).await.expect("written");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!((ask(Some(&one)).await.0, ask(Some(&two)).await.0), (401, 403), "the authority was replaced");
+    host.disk.write_atomic(path, b"nonsense", 0o644).await.expect("written");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!((ask(Some(&one)).await.0, ask(Some(&two)).await.0), (401, 403), "what was read before stays");
+}
+
 async fn secure_get(host: &Host, path: &str) -> (u16, String) {
+    secure_get_as(host, None, path).await
+}
+
+type Certified = rcgen::CertifiedKey<rcgen::KeyPair>;
+
+/// Like `curl -k`, with or without a certificate.
+async fn secure_get_as(host: &Host, client: Option<&Certified>, path: &str) -> (u16, String) {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
+        .with_root_certificates(RootCertStore::empty());
+    let mut config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let key = client.signing_key.serialize_der().try_into().expect("a key");
+            config.with_client_auth_cert(vec![client.cert.der().clone()], key).expect("a certificate")
+        }
+    };
     config.dangerous().set_certificate_verifier(Arc::new(unverified::Unverified));
     let stream = host.net.connect_tcp(ADDRESS).await.expect("listens");
     let name = ServerName::try_from("localhost").expect("a name");

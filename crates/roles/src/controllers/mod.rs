@@ -38,6 +38,8 @@ pub struct Controller {
     /// The service account that upstream's controller acts as, in kube-system.
     pub account: &'static str,
     pub rights: Rights,
+    /// What upstream's controller does and this one does not, for people; empty if there is nothing.
+    pub lacks: &'static str,
     /// `None` when the settings leave it nothing to do.
     start: fn(&Identified, &Settings) -> Option<Running>,
 }
@@ -49,6 +51,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "persistentvolume-binder",
         account: "persistent-volume-binder",
         rights: rights::BINDER,
+        lacks: "",
         start: |given, settings| Some(run::<persistentvolume::Binder>(given, settings.binder.clone())),
     },
     Controller {
@@ -56,6 +59,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "attachdetach",
         account: "attachdetach-controller",
         rights: rights::ATTACH_DETACH,
+        lacks: "",
         start: |given, settings| Some(run::<attachdetach::Controller>(given, settings.attach_detach.clone())),
     },
     Controller {
@@ -63,6 +67,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "pv-protection",
         account: "pv-protection-controller",
         rights: rights::PV_PROTECTION,
+        lacks: "",
         start: |given, _| Some(run::<pvprotection::Protection>(given, ())),
     },
     Controller {
@@ -70,6 +75,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "pvc-protection",
         account: "pvc-protection-controller",
         rights: rights::PVC_PROTECTION,
+        lacks: "",
         start: |given, _| Some(run::<pvcprotection::Protection>(given, ())),
     },
     Controller {
@@ -77,6 +83,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "garbagecollector",
         account: "generic-garbage-collector",
         rights: rights::GARBAGE_COLLECTOR,
+        lacks: "",
         start: |given, _| Some(run::<garbagecollector::Collector>(given, ())),
     },
     Controller {
@@ -84,6 +91,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "nodelifecycle",
         account: "node-controller",
         rights: rights::NODE_LIFECYCLE,
+        lacks: nodelifecycle::LACKS,
         start: |given, _| Some(run::<nodelifecycle::Lifecycle>(given, ())),
     },
     Controller {
@@ -91,6 +99,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "serviceaccount",
         account: "service-account-controller",
         rights: rights::SERVICE_ACCOUNT,
+        lacks: "",
         start: |given, _| Some(run::<serviceaccount::Accounts>(given, ())),
     },
     Controller {
@@ -98,6 +107,7 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "root-ca-cert-publisher",
         account: "root-ca-cert-publisher",
         rights: rights::ROOT_CA_PUBLISHER,
+        lacks: "",
         start: |given, settings| {
             settings.root_ca.clone().map(|root| run::<rootcacertpublisher::Publisher>(given, root))
         },
@@ -175,5 +185,17 @@ mod tests {
         assert_eq!(chosen("*,-deployment-controller").unwrap().len(), CONTROLLERS.len());
         assert!(chosen("deployment-controller").unwrap_err().contains("not part of this program"));
         assert!(chosen("nonsense").unwrap_err().contains("not in the list of known controllers"));
+    }
+
+    /// An operator who replaces upstream's program has to know.
+    #[test]
+    fn a_controller_that_does_less_than_upstreams_says_so() {
+        let lacking = |list: &str| {
+            let enabled = enabled(&[list.to_owned()]).unwrap();
+            enabled.iter().filter(|c| !c.lacks.is_empty()).map(|c| c.alias).collect::<Vec<_>>()
+        };
+        assert_eq!(lacking("*"), ["nodelifecycle"]);
+        assert!(lacking("attachdetach").is_empty());
+        assert!(nodelifecycle::LACKS.contains("not marked"), "{}", nodelifecycle::LACKS);
     }
 }

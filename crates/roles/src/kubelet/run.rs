@@ -26,6 +26,8 @@ use crate::kubelet::volumemanager::{self, Mounts};
 const PODS_MAX: u32 = 110;
 /// How long containers get to end when the node agent stops.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
+/// How long the end waits until a volume that is unmounted is also forgotten.
+const FORGET: Duration = Duration::from_secs(5);
 
 /// What the kubelet needs to know. Paths are as upstream has them below `kubelet_dir`.
 #[derive(Debug, Clone)]
@@ -54,6 +56,8 @@ pub struct KubeletConfig {
     pub drain_grace: Duration,
     /// `--allow-privileged`: whether containers may have what reaches beyond them.
     pub allow_privileged: bool,
+    /// Turned off by those who start it only to end its containers.
+    pub switch: Switch,
     /// Where to answer those who want logs or to run something inside; nobody is answered without it.
     pub serving: Option<Serving>,
 }
@@ -74,6 +78,7 @@ impl KubeletConfig {
             data_dir_hidden: Vec::new(),
             drain_grace: DRAIN_GRACE,
             allow_privileged: false,
+            switch: Switch::default(),
             serving: None,
         }
     }
@@ -85,6 +90,7 @@ pub struct Kubelet {
     tenants: Tenants,
     mounts: Mounts,
     local: Local,
+    in_use: InUse,
     changed: Arc<Notify>,
 }
 
@@ -95,7 +101,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let (drivers, in_use, tenants) = (Drivers::default(), InUse::default(), Tenants::default());
     let records = PodRecords::load(&ports.host, &config.kubelet_dir).await?;
     records.report_unknown(&config.kubelet_dir.join("pods")).await;
-    let switch = Switch::default();
+    let switch = config.switch.clone();
     let node_name = config.node_name.clone();
 
     let server = match &config.serving {
@@ -130,7 +136,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
         node_name: node_name.clone(),
         kubelet_dir: config.kubelet_dir.clone(),
         drivers,
-        in_use,
+        in_use: in_use.clone(),
         tenants: tenants.clone(),
         records: records.clone(),
         view,
@@ -166,6 +172,8 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     mounts.on_change(move |_| wake.notify_one());
     let wake = changed.clone();
     local.on_change(move |_| wake.notify_one());
+    let wake = changed.clone();
+    in_use.on_wanted(move || wake.notify_one());
     let (view, shown) = oneshot::channel();
     let settings = pods::Settings {
         config: pod_config,
@@ -185,7 +193,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
             }
         });
     }
-    Ok(Kubelet { switch, tenants, mounts, local, changed })
+    Ok(Kubelet { switch, tenants, mounts, local, in_use, changed })
 }
 
 /// What a node may watch: its pods and its own Node. CSINode and leases are read, never watched.
@@ -211,7 +219,22 @@ impl Kubelet {
                 self.changed.notified().await;
             }
         };
-        tokio::time::timeout(timeout, clean).await.is_ok()
+        if tokio::time::timeout(timeout, clean).await.is_err() {
+            return false;
+        }
+        // The node's last report must not list a volume that is gone: with it, no other node could attach the volume.
+        let forgotten = async {
+            while self.in_use.any() {
+                self.changed.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(FORGET, forgotten).await;
+        true
+    }
+
+    /// Whether the API server has the node's last report; asked when all roles have ended.
+    pub fn reported(&self) -> bool {
+        self.switch.reported()
     }
 
     /// The view of a pod's volumes, for whoever shows it.

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bowline_machinery::listeners::Listeners;
 use tokio_util::sync::CancellationToken;
-
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Filled by `pods`, read by `volumemanager` and `localvolumes`; clones share it.
 ///
@@ -20,7 +19,7 @@ pub struct Tenants {
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
     /// Cancelled when everybody has to go.
     evicting: CancellationToken,
 }
@@ -80,12 +79,11 @@ impl Tenants {
 
     /// Calls `handler` with the pod that came or went; with an empty UID when all are concerned.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     fn changed(&self, pod_uid: &str) {
-        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        handlers.iter().for_each(|handler| handler(pod_uid));
+        self.inner.listeners.tell(pod_uid);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

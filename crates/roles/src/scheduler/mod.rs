@@ -19,12 +19,16 @@
 //! place, or waits for its volumes, is looked at again when something it depends on changes.
 
 mod act;
+mod assumed;
 pub mod decide;
+mod filed;
 mod model;
 mod observe;
 mod role;
 #[cfg(test)]
 mod tests;
+mod tried;
+mod unread;
 
 pub use model::{Action, ClaimSeen, NodeSeen, Observed, Room, Why};
 pub use role::Scheduler;

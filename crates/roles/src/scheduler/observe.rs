@@ -1,9 +1,6 @@
 //! Caches → everything that bears on one pod. Only what its claims and drivers touch is read, apart from the nodes.
 
-mod assumed;
 mod room;
-mod tried;
-mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,20 +9,10 @@ use bowline_api::{
     CSIStorageCapacity, Meta, Node, ObjectKey, PersistentVolume, Pod, StorageClass, keys, pod, volume,
 };
 
+use super::filed::CAPACITIES_BY_CLASS;
 use super::model::{ClaimSeen, NodeSeen, Observed};
 use super::role::Scheduler;
 use crate::indexes;
-pub(super) use assumed::Assumed;
-pub(super) use tried::Tried;
-pub(super) use unread::Unread;
-
-/// Pods that are ours and have no node, under one value.
-pub(super) const UNSCHEDULED: &str = "unscheduled-pods";
-/// Those among them that found no place, under one value.
-pub(super) const UNSCHEDULABLE: &str = "unschedulable-pods";
-const CAPACITIES_BY_CLASS: &str = "capacities-by-class";
-/// The one value of an index that is a set.
-pub(super) const ALL: &str = "";
 
 const SCHEDULER_NAME: &str = "default-scheduler";
 
@@ -39,17 +26,6 @@ pub(super) fn unscheduled(this: &Pod) -> bool {
 }
 
 impl Scheduler {
-    pub(super) fn add_indexes(&self) {
-        indexes::pods(&self.pods);
-        indexes::live_pods(&self.pods);
-        indexes::claims_to_bind(&self.claims);
-        indexes::volumes_to_bind(&self.volumes);
-        indexes::attachments(&self.attachments);
-        self.pods.index(UNSCHEDULED, |p| in_set(unscheduled(p)));
-        self.pods.index(UNSCHEDULABLE, |p| in_set(unscheduled(p) && pod::unschedulable(p)));
-        self.capacities.index(CAPACITIES_BY_CLASS, |c| vec![c.storage_class_name.clone()]);
-    }
-
     pub(super) fn see(&self, key: &ObjectKey) -> Option<Observed> {
         let pod = self.pods.get(key).filter(|pod| unscheduled(pod))?;
         let claims = pod::claims(&pod).map(|(volume, name)| self.claim(&pod, volume, name)).collect();
@@ -120,8 +96,4 @@ impl Scheduler {
         let users = self.pods.indexed(indexes::PODS_BY_CLAIM, &claim.to_string());
         users.iter().filter(|user| unscheduled(user)).map(|user| user.key()).collect()
     }
-}
-
-fn in_set(there: bool) -> Vec<String> {
-    there.then(|| ALL.to_owned()).into_iter().collect()
 }

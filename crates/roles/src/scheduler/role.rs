@@ -11,14 +11,18 @@ use bowline_host::Host;
 use bowline_machinery::Watches;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{
-    Cache, Change, Context, EffectError, Effects, Queue, Recorder, Role, RunError, Step,
+    Cache, Change, Context, EffectError, Effects, Queue, Recorder, Role, RunError, Step, Told,
 };
 
 use k8s_openapi::api::storage::v1::CSINodeDriver;
 
+use super::assumed::Assumed;
 use super::decide;
+use super::filed::{ALL, UNSCHEDULABLE, UNSCHEDULED};
 use super::model::{Action, Observed, Why};
-use super::observe::{ALL, Assumed, Tried, UNSCHEDULABLE, UNSCHEDULED, Unread, unscheduled};
+use super::observe::unscheduled;
+use super::tried::Tried;
+use super::unread::Unread;
 use crate::indexes;
 
 /// Upstream waits as long before it chooses again for a claim whose provisioner gave the node back.
@@ -35,6 +39,7 @@ pub struct Scheduler {
     pub(super) capacities: Cache<CSIStorageCapacity>,
     pub(super) attachments: Cache<VolumeAttachment>,
     pub(super) tried: Tried,
+    told: Told<ObjectKey>,
     pub(super) assumed: Assumed,
     pub(super) unread: Unread,
     pub(super) effects: Effects,
@@ -66,6 +71,7 @@ impl Role for Scheduler {
             capacities: informers.of(),
             attachments: informers.of(),
             tried: Tried::default(),
+            told: Told::default(),
             assumed: Assumed::default(),
             unread: Unread::default(),
             effects: context.effects,
@@ -93,8 +99,10 @@ impl Role for Scheduler {
         watches.on(&self.drivers, Self::driver_changed).on(&self.capacities, Self::capacity_changed);
     }
 
+    async fn prepare(&self, _: &ObjectKey) -> Result<(), EffectError> {
+        self.read_back().await
+    }
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, EffectError> {
-        self.read_back().await?;
         Ok(self.see(key))
     }
     fn decide(seen: &Observed) -> Step<Action, Why> {
@@ -103,9 +111,18 @@ impl Role for Scheduler {
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         self.perform(action, &seen).await
     }
+    /// `MarkUnschedulable` has told it; this is for pods that wait longer than the API server keeps events.
+    fn waiting(&self, key: &ObjectKey, seen: &Observed, why: &Why) {
+        if let Why::Unschedulable(text) = why
+            && self.told.repeats(key, text)
+        {
+            self.recorder.warning(&*seen.pod, "FailedScheduling", text);
+        }
+    }
     fn settled(&self, key: &ObjectKey) {
         if self.pods.get(key).is_none_or(|pod| !unscheduled(&pod)) {
             self.tried.forget(key);
+            self.told.forget(key);
         }
     }
     async fn failed(&self, key: &ObjectKey, error: &EffectError) {

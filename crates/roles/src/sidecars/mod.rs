@@ -3,3 +3,5 @@
 pub mod external_attacher;
 pub mod external_provisioner;
 pub mod node_driver_registrar;
+#[cfg(test)]
+mod testing;

@@ -44,6 +44,10 @@ pub enum Kind {
     CsiLostAnswer,
     /// The answer comes after the caller has given up.
     CsiSlow,
+    /// The driver does it, and something between answers UNAVAILABLE or DEADLINE_EXCEEDED.
+    CsiDoneButCode,
+    /// The driver stands still for longer than any caller waits.
+    DriverStall,
     /// The driver's side answers with this code and does nothing.
     Code(CodeOrd),
     CrashBefore,
@@ -69,7 +73,7 @@ pub enum Kind {
     ClockStep,
     /// A person annotates every object that there is.
     Edited,
-    /// A person deletes attachments, or a pod at once.
+    /// A person deletes a pod at once.
     Deleted,
 }
 
@@ -110,6 +114,8 @@ impl Kind {
         Self::CsiRefused,
         Self::CsiLostAnswer,
         Self::CsiSlow,
+        Self::CsiDoneButCode,
+        Self::DriverStall,
         Self::Code(Unknown),
         Self::Code(InvalidArgument),
         Self::Code(DeadlineExceeded),
@@ -157,6 +163,7 @@ impl Kind {
         matches!(
             self,
             Self::Stall
+                | Self::DriverStall
                 | Self::Partition
                 | Self::DriverRestart
                 | Self::ApiOutage
@@ -168,6 +175,11 @@ impl Kind {
                 | Self::Edited
                 | Self::Deleted
         )
+    }
+
+    /// Done by a person, before what it strikes lands: what was decided before is then out of date.
+    pub fn is_by_hand(self) -> bool {
+        matches!(self, Self::Edited | Self::Deleted | Self::StolenLease)
     }
 
     /// Whether the fault can strike at this moment.
@@ -183,7 +195,12 @@ impl Kind {
             | Self::ServerCrash => opportunity == Write,
             Self::Lagging => opportunity == Read,
             Self::CutWatch | Self::Gone | Self::SlowWatch => opportunity == Watch,
-            Self::CsiRefused | Self::CsiLostAnswer | Self::CsiSlow | Self::Code(_) => opportunity == Call,
+            Self::CsiRefused
+            | Self::CsiLostAnswer
+            | Self::CsiSlow
+            | Self::CsiDoneButCode
+            | Self::DriverStall
+            | Self::Code(_) => opportunity == Call,
             Self::CrashBefore => opportunity == Before,
             Self::CrashAfter => opportunity == After,
             _ => matches!(opportunity, Write | Call),

@@ -9,6 +9,7 @@ use std::fmt;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use kind::CodeOrd;
 pub use kind::{Kind, Opportunity};
 
 /// One thing that goes wrong: at the n-th time that an effect is tried.
@@ -97,22 +98,82 @@ impl Plan {
 
 /// Prime, so that seeds one after the other reach every cell, and a few of them already cells of all sorts.
 const STRIDE: u64 = 389;
+/// Of so many drawn faults, one strikes anywhere; the others where volumes are made, moved and taken away.
+const ANYWHERE: u64 = 5;
+/// In one history of so many, repeats of a call without an answer are refused: only that shows whether a refusal is taken
+/// for the end of what the first call may have done.
+const REFUSED_AGAIN: u64 = 3;
+/// How many repeats are, at most: back-off grows with each, and people do something meanwhile.
+const REFUSALS_MAX: u64 = 4;
+/// A driver that has the volume answers a repeat of CreateVolume with OK: these would say that it has none.
+const PROVES_ABSENCE: [Kind; 2] =
+    [Kind::Code(CodeOrd::InvalidArgument), Kind::Code(CodeOrd::ResourceExhausted)];
+/// The longest of the ranges that a drawn fault's number of passes comes from, as a power of two.
+const PASSES_BITS: u64 = 5;
 
 /// The faults that a seed stands for. Seeds one after the other walk through all cells of the table, from two places at
 /// once, so that a thousand of them plan every cell; the other faults of each are drawn.
 pub fn faults(seed: u64) -> Vec<Fault> {
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0xfa17);
-    let cells = table::cells();
-    let mut fault = |cell: u64| {
+    let cells = &*table::CELLS;
+    let mut walked = |cell: u64| {
         let (kind, effect) = cells[(cell % cells.len() as u64) as usize];
         let nth = (random.next_u64() % NTH_MAX).saturating_sub(NTH_MAX / 2) as u32;
         Fault { kind, effect, nth }
     };
     let first = seed.wrapping_mul(STRIDE);
-    let mut faults = vec![fault(first), fault(first.wrapping_add(cells.len() as u64 / 2))];
+    let mut faults = vec![walked(first), walked(first.wrapping_add(cells.len() as u64 / 2))];
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0x0fa1_7000);
     for _ in 0..random.next_u64() % FAULTS_MAX {
-        faults.push(fault(random.next_u64()));
+        let cells = if random.next_u64().is_multiple_of(ANYWHERE) { cells } else { &*table::OF_VOLUMES };
+        let (kind, effect) = cells[(random.next_u64() % cells.len() as u64) as usize];
+        faults.push(Fault { kind, effect, nth: passes(random.next_u64()) });
+    }
+    if random.next_u64().is_multiple_of(REFUSED_AGAIN) {
+        faults.extend(refused_again(&mut random));
     }
     faults
+}
+
+/// A call that is done without an answer, and what its repeats are refused with. All wait for the same number of calls:
+/// the one that is armed first strikes first.
+fn refused_again(random: &mut ChaCha12Rng) -> Vec<Fault> {
+    let mut drawn = |fits: &dyn Fn(&(Kind, &str)) -> bool| {
+        let cells: Vec<_> = table::OF_VOLUMES.iter().filter(|cell| fits(cell)).collect();
+        cells.get((random.next_u64() % cells.len().max(1) as u64) as usize).copied().copied()
+    };
+    let done = [Kind::CsiLostAnswer, Kind::CsiDoneButCode, Kind::CsiSlow];
+    let first = drawn(&|(kind, _)| done.contains(kind));
+    let repeat = drawn(&|(kind, effect)| {
+        let lie = *effect == "CreateVolume" && PROVES_ABSENCE.contains(kind);
+        matches!(kind, Kind::Code(_)) && !lie && first.is_some_and(|(_, first)| first == *effect)
+    });
+    let repeats = 1 + random.next_u64() % REFUSALS_MAX;
+    let nth = passes(random.next_u64()).min(NTH_MAX as u32);
+    let refusals = (0..repeats).filter_map(|_| repeat);
+    first.into_iter().chain(refusals).map(|(kind, effect)| Fault { kind, effect, nth }).collect()
+}
+
+/// How often an effect passes before a drawn fault strikes it: often not at all, sometimes many times, because what
+/// happens at the start of a program is not what happens later.
+fn passes(draw: u64) -> u32 {
+    if draw.is_multiple_of(2) {
+        return 0;
+    }
+    let range = 1 << (1 + (draw >> 1) % PASSES_BITS);
+    (1 + (draw >> 8) % range) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what `make sim` has to reach is at least planned, however many rows the table has.
+    #[test]
+    fn a_thousand_seeds_plan_every_cell() {
+        let planned: std::collections::BTreeSet<(Kind, &str)> =
+            (1..=1000).flat_map(faults).map(|fault| (fault.kind, fault.effect)).collect();
+        let missing: Vec<_> = table::CELLS.iter().filter(|cell| !planned.contains(cell)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }

@@ -1,5 +1,8 @@
 //! Which faults can strike which effects. A cell that is left out has its reason here.
 
+use std::sync::LazyLock;
+
+use super::Fault;
 use super::kind::{Kind, Opportunity};
 
 use Opportunity::{After, Before, Call, Read, Watch, Write};
@@ -74,9 +77,6 @@ const POINTS: &[&str] = &[
     "unlink path",
 ];
 
-/// Starts the name of each gap of the driver; those of what no role asks for have no row.
-const DRIVER: &str = "local.";
-
 /// Gaps between two effects of the driver, where it may die.
 const GAPS: &[&str] = &[
     "local.controller-publish.after-record",
@@ -85,6 +85,7 @@ const GAPS: &[&str] = &[
     "local.controller-unpublish.before-record",
     "local.create-volume.after-ready",
     "local.create-volume.before-dir",
+    "local.create-volume.before-grow",
     "local.create-volume.before-image",
     "local.create-volume.before-ready",
     "local.create-volume.before-record",
@@ -108,6 +109,9 @@ const GAPS: &[&str] = &[
     "local.node-stage.block.after-record",
     "local.node-stage.block.before-attach",
     "local.node-stage.block.before-record",
+    "local.node-stage.share.after-bind",
+    "local.node-stage.share.before-bind",
+    "local.node-stage.share.before-record",
     "local.node-unpublish.after-remove",
     "local.node-unpublish.before-remove",
     "local.node-unpublish.before-unmount",
@@ -117,13 +121,22 @@ const GAPS: &[&str] = &[
     "local.node-unstage.before-unmount",
 ];
 
+/// Gaps of the driver that only the call after a crash comes to, each with the gap where it has to die for that.
+const GAPS_AFTER_CRASH: &[(&str, &str)] = &[
+    ("local.node-stage.after-renew", "local.node-stage.after-mkfs"),
+    ("local.node-stage.before-renew", "local.node-stage.after-mkfs"),
+    ("local.node-stage.block.after-detach", "local.node-stage.block.before-record"),
+];
+
 /// Kinds that roles ask for past their caches.
 const GETS: &[&str] = &[
+    "get csinode",
     "get lease",
     "get node",
     "get persistentvolume",
     "get persistentvolumeclaim",
     "get pod",
+    "get secret",
     "get volumeattachment",
 ];
 
@@ -131,6 +144,7 @@ const GETS: &[&str] = &[
 const LISTS: &[&str] = &[
     "list csidriver",
     "list csinode",
+    "list lease",
     "list node",
     "list persistentvolume",
     "list persistentvolumeclaim",
@@ -156,18 +170,29 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static [Opportunity])> {
     let guarded = group(WRITES, &[Write, Before, After]).chain(group(UNGUARDED, &[Write]));
     let done = group(CALLS, &[Call, Before, After]).chain(group(POINTS, &[Before, After]));
     let read = group(GETS, &[Read]).chain(group(LISTS, &[Read])).chain(group(WATCHES, &[Watch]));
-    guarded.chain(done).chain(group(GAPS, &[Before])).chain(read)
+    let late = GAPS_AFTER_CRASH.iter().map(|(name, _)| (*name, &[Before][..]));
+    guarded.chain(done).chain(group(GAPS, &[Before])).chain(late).chain(read)
+}
+
+/// The faults with which a cell is reached: itself, and what has to come before it.
+pub fn reaching(kind: Kind, effect: &'static str) -> Vec<Fault> {
+    let needed = GAPS_AFTER_CRASH.iter().find(|(gap, _)| *gap == effect);
+    let crash = needed.map(|(_, effect)| Fault { kind: Kind::CrashBefore, effect, nth: 0 });
+    crash.into_iter().chain([Fault { kind, effect, nth: 0 }]).collect()
 }
 
 /// What is left out, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("conflict at `create …`", "409 to a create says that the object exists, which would be a lie"),
-    ("lagging at `get …`", "only a list may be answered from the past"),
+    ("lagging at `get …` and `list lease`", "only a list that fills a cache may be answered from the past"),
     (
         "codes NotFound, AlreadyExists, OutOfRange, Unimplemented",
         "each says something of the volume that would be a lie",
     ),
-    ("lists and watches of other kinds", "only the garbage collector reads them"),
+    (
+        "lists and watches of other kinds",
+        "the garbage collector reads them, and caches that decide nothing about volumes",
+    ),
     (
         "crashes of programs and API servers at reads and watches",
         "a read changes nothing: dying there is dying before the next effect",
@@ -186,6 +211,7 @@ pub fn excluded(kind: Kind, effect: &str) -> Option<&'static str> {
         Kind::Conflict if effect.starts_with("create ") => {
             Some("409 to a create says that the object exists, which would be a lie")
         }
+        Kind::Lagging if effect == "list lease" => Some("it is asked past all caches"),
         Kind::Lagging if !effect.starts_with("list ") => Some("only a list may be answered from the past"),
         _ => None,
     }
@@ -202,10 +228,26 @@ pub fn cells() -> Vec<(Kind, &'static str)> {
     cells
 }
 
+/// Every cell, made once.
+pub static CELLS: LazyLock<Vec<(Kind, &str)>> = LazyLock::new(cells);
+
+/// Cells of effects that make, move or take away volumes.
+pub static OF_VOLUMES: LazyLock<Vec<(Kind, &str)>> = LazyLock::new(|| {
+    let calls = ["CreateVolume", "DeleteVolume", "ControllerPublish", "ControllerUnpublish", "NodePublish"];
+    let calls = calls.iter().chain(&["NodeUnpublish", "NodeStage", "NodeUnstage"]);
+    let objects = [" pod", " persistentvolume", " persistentvolumeclaim", " volumeattachment"];
+    let of_volumes = |(_, effect): &(Kind, &str)| {
+        calls.clone().any(|call| effect.starts_with(call))
+            || objects.iter().any(|object| effect.ends_with(object))
+            || effect.starts_with("local.")
+            || POINTS.contains(effect)
+    };
+    cells().into_iter().filter(of_volumes).collect()
+});
+
 /// Whether an effect has a row for this moment, or is one that faults leave alone.
 pub fn knows(moment: Opportunity, effect: &str) -> bool {
     matches!(moment, Read | Watch)
-        || effect.starts_with(DRIVER)
         || rows().any(|(name, moments)| name == effect && moments.contains(&moment))
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bowline_apiserver::auth::User;
 use bowline_host::Random;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
@@ -34,6 +35,25 @@ const LAG: u64 = 12;
 pub struct ApiLine {
     pub caller: Caller,
     pub servers: Arc<ApiServers>,
+    pub asks_as: AsksAs,
+}
+
+/// On whose behalf requests are made.
+#[derive(Clone)]
+pub enum AsksAs {
+    /// A person may everything.
+    Person,
+    /// The oracle knows what it may, by program or service account.
+    Role(Arc<str>),
+    /// The API server knows what it may.
+    Node(User),
+}
+
+impl AsksAs {
+    pub fn node(name: &str) -> Self {
+        let groups = vec!["system:nodes".to_owned(), "system:authenticated".to_owned()];
+        Self::Node(User { name: format!("system:node:{name}"), groups, ..User::default() })
+    }
 }
 
 impl Service<Request<Body>> for ApiLine {
@@ -73,7 +93,15 @@ impl ApiLine {
         let Ok(reached) = self.servers.reach(shared.next_u64()) else {
             return Err("connection refused by the API server's machine".into());
         };
+        match &self.asks_as {
+            AsksAs::Person => {}
+            AsksAs::Role(role) => shared.oracle().asks(role, &request),
+            AsksAs::Node(user) => drop(request.extensions_mut().insert(user.clone())),
+        }
         let effect = of_request(&request);
+        if effect.sort != Sort::Watch {
+            shared.oracle().sends(&caller.process, &effect);
+        }
         if effect.sort == Sort::Write && !effect.name.ends_with(" lease") && !effect.name.ends_with(" event")
         {
             caller.begins(&effect.name);
@@ -83,13 +111,20 @@ impl ApiLine {
             Sort::Read => Opportunity::Read,
             Sort::Watch => Opportunity::Watch,
         };
-        let fault = shared.strike(opportunity, &effect.name, &caller.process);
+        let about = || effect.object.clone();
+        let fault = shared.strike_line(opportunity, &effect.name, &caller.process, about).await;
         let Some(fault) = fault else { return self.whole(&reached, request, &effect, None).await };
         match fault.kind {
             Kind::LostRequest => Err("connection reset before the request was sent".into()),
             Kind::Conflict => Ok(refusal(409, "Conflict", "the object has been modified")),
             Kind::TooMany => Ok(refusal(429, "TooManyRequests", "try again later")),
-            Kind::ServerError => Ok(refusal(500, "InternalError", "the server has a bad day")),
+            Kind::ServerError => {
+                // Some servers fail after the write has landed.
+                if effect.sort == Sort::Write && !fault.nth.is_multiple_of(2) {
+                    self.whole(&reached, request, &effect, None).await?;
+                }
+                Ok(refusal(500, "InternalError", "the server has a bad day"))
+            }
             Kind::LostAnswer => {
                 self.whole(&reached, request, &effect, None).await?;
                 Err("connection reset before the answer came".into())
@@ -150,6 +185,9 @@ impl ApiLine {
         }
         let reached = reached.clone();
         let answer = tokio::spawn(async move { line.land(&reached, request).await }).await??;
+        if answer.status() == StatusCode::FORBIDDEN && matches!(self.asks_as, AsksAs::Node(_)) {
+            shared.oracle().node_refused(&self.caller.process, &effect.name, &effect.object);
+        }
         if effect.sort == Sort::Write {
             let status = answer.status().as_u16();
             shared.say(format_args!("{} {} {} {status}", self.caller.process, effect.name, effect.object));
@@ -190,7 +228,7 @@ fn refusal(code: u16, reason: &str, message: &str) -> Answer {
     });
     let body = Full::from(body.to_string()).map_err(|never| match never {}).boxed_unsync();
     let mut answer = Response::new(body);
-    *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
     answer.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     if code == 429 {
         answer.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));

@@ -15,7 +15,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use tokio::sync::Notify;
+use tonic::Code;
 use tower::BoxError;
 
 use super::{Caller, Shared};
@@ -82,14 +84,18 @@ impl Relay {
         if EFFECTS.contains(&rpc.as_str()) {
             self.caller.begins(&rpc);
         }
-        let fault = shared.strike(Opportunity::Call, &rpc, &self.caller.process).map(|fault| fault.kind);
+        let message = body.slice(body.len().min(5)..);
+        let process = self.caller.process.clone();
+        let about = || About::decode(message.clone()).unwrap_or_default().volume;
+        let fault = shared.strike_line(Opportunity::Call, &rpc, &process, about).await;
+        let nth = fault.as_ref().map_or(0, |fault| fault.nth);
+        let fault = fault.map(|fault| fault.kind);
         match fault {
             Some(Kind::CsiRefused) => return self.lost().await,
             Some(Kind::Code(code)) => return Ok(refusal(code as i32)),
             _ => {}
         }
-        let call =
-            Call { process: self.caller.process.clone(), rpc, request: body.slice(body.len().min(5)..) };
+        let call = Call { process, rpc, request: message };
         shared.oracle().begun(&call);
         let mut open = Open { shared: shared.clone(), call: call.clone(), answered: false };
         let sent = self.sender.send_request(Request::from_parts(head, Full::new(body))).await;
@@ -110,6 +116,10 @@ impl Relay {
         shared.oracle().ended(&call, Some(code), body.slice(body.len().min(5)..));
         match fault {
             Some(Kind::CsiLostAnswer) => return self.lost().await,
+            Some(Kind::CsiDoneButCode) => {
+                let code = if nth.is_multiple_of(2) { Code::Unavailable } else { Code::DeadlineExceeded };
+                return Ok(refusal(code as i32));
+            }
             Some(Kind::CsiSlow) => tokio::time::sleep(SLOW).await,
             _ => shared.hold_up().await,
         }
@@ -136,6 +146,13 @@ impl Drop for Open {
             self.shared.oracle().ended(&self.call, None, Bytes::new());
         }
     }
+}
+
+/// What all calls about a volume begin with: its id, or the name that a new one is to have.
+#[derive(Clone, PartialEq, Message)]
+struct About {
+    #[prost(string, tag = "1")]
+    volume: String,
 }
 
 fn status(headers: &HeaderMap) -> Option<i32> {

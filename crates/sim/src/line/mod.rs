@@ -12,7 +12,7 @@ use std::time::Duration;
 use bowline_host::Random;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::fault::{Fault, Opportunity, Plan};
@@ -23,11 +23,13 @@ use crate::process::life::Life;
 const DELAY_MAX: Duration = Duration::from_millis(20);
 
 /// What happens to more than one line: a driver that dies, a machine that loses power. The cluster does it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Upset {
     pub fault: Fault,
     /// The process whose effect it was.
     pub process: String,
+    /// Told when it has been done.
+    pub done: oneshot::Sender<()>,
 }
 
 /// What all lines of one world share.
@@ -37,6 +39,7 @@ pub struct Shared {
     pub upsets: mpsc::UnboundedSender<Upset>,
     /// A fault has struck: people may see it and react.
     pub struck: tokio::sync::Notify,
+    about: Mutex<String>,
     delays: Mutex<ChaCha12Rng>,
     trace: Mutex<Vec<String>>,
     born: Instant,
@@ -56,6 +59,7 @@ impl Shared {
             oracle: Mutex::new(oracle),
             upsets,
             struck: tokio::sync::Notify::new(),
+            about: Mutex::default(),
             // A stream of its own, so that delays do not shift names and UIDs.
             delays: Mutex::new(ChaCha12Rng::seed_from_u64(!seed)),
             trace: Mutex::default(),
@@ -103,11 +107,35 @@ impl Shared {
         let fault = self.plan().strike(opportunity, effect)?;
         self.say(format_args!("FAULT {} at `{effect}` of {process}", fault.kind.name()));
         self.struck.notify_one();
-        if fault.kind.is_upset() {
-            let _ = self.upsets.send(Upset { fault, process: process.to_owned() });
-            return None;
-        }
         Some(fault)
+    }
+
+    /// The same on a line: what is not the line's is done elsewhere, and what a person does comes first. `about` is the
+    /// object or volume of the effect.
+    pub async fn strike_line(
+        &self,
+        opportunity: Opportunity,
+        effect: &str,
+        process: &str,
+        about: impl FnOnce() -> String,
+    ) -> Option<Fault> {
+        let fault = self.strike(opportunity, effect, process)?;
+        *self.about.lock().unwrap_or_else(PoisonError::into_inner) = about();
+        if !fault.kind.is_upset() {
+            return Some(fault);
+        }
+        let (done, finished) = oneshot::channel();
+        let by_hand = fault.kind.is_by_hand();
+        let _ = self.upsets.send(Upset { fault, process: process.to_owned(), done });
+        if by_hand {
+            let _ = finished.await;
+        }
+        None
+    }
+
+    /// The object or volume that the last fault on a line was about.
+    pub fn about(&self) -> String {
+        self.about.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sleeps for a moment that the seed decides.

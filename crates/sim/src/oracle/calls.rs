@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use bowline_api::node::out_of_service;
 use bowline_api::{Meta, keys, volume};
 use bowline_drivers::local;
 use bowline_proto::csi::v1 as csi;
@@ -11,6 +13,9 @@ use prost::Message;
 
 use super::Oracle;
 use crate::line::csi::Call;
+
+/// How long after a person took the taint away caches may still have it.
+const BELIEVED: Duration = Duration::from_secs(120);
 
 /// What the driver was asked so far.
 #[derive(Default)]
@@ -159,8 +164,22 @@ impl Oracle {
         }
     }
 
-    /// No detach while the node has it mounted.
+    /// No detach while the node has it mounted, or is about to, unless a person has said that it is out of service.
     fn att_3(&mut self, asked: &csi::ControllerUnpublishVolumeRequest) {
+        let still = self.nodes.get(&asked.node_id).is_some_and(|node| out_of_service(node));
+        let said = self.out_of_service.get(&asked.node_id);
+        if still || said.is_some_and(|said| said.elapsed() < BELIEVED) {
+            return;
+        }
+        let busy = |(process, volume): &(Arc<str>, String)| {
+            *volume == asked.volume_id && kubelet_node(process).is_some_and(|node| node == asked.node_id)
+        };
+        if self.calls.under_way.iter().any(busy) {
+            self.broken(format!(
+                "ATT-3: {} is detached from {}, which makes a call for it",
+                asked.volume_id, asked.node_id
+            ));
+        }
         if self.mounted_nodes(&asked.volume_id).contains(&asked.node_id) {
             self.broken(format!(
                 "ATT-3: {} is detached from {}, which has it mounted",
@@ -236,6 +255,12 @@ impl Oracle {
     pub fn died(&mut self, process: &str) {
         self.calls.under_way.retain(|(caller, _)| &**caller != process);
     }
+}
+
+/// The node whose kubelet a process is.
+pub(super) fn kubelet_node(process: &str) -> Option<String> {
+    let (number, _) = process.strip_prefix("kubelet-")?.split_once('.')?;
+    Some(crate::cluster::node_name(number.parse().ok()?))
 }
 
 /// The volume of a call that changes a node.

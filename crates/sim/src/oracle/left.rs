@@ -1,7 +1,7 @@
 //! PROV-2 and everything else that must be gone, or still there, once nothing is wanted any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bowline_api::{Meta, volume};
 
@@ -36,8 +36,11 @@ impl Oracle {
         let mut left = Vec::new();
         left.extend(self.pods.keys().map(|key| format!("pod {key}")));
         left.extend(self.claims.keys().map(|key| format!("claim {key}")));
-        let volumes = self.volumes.values().filter(|found| volume::reclaim_policy(found) != "Retain");
-        let named = volumes.map(|found| format!("volume {} ({})", found.name(), volume::volume_phase(found)));
+        // People have deleted the objects of what they keep, and no finalizer of a role may hold these up (PROV-3).
+        let named = self
+            .volumes
+            .values()
+            .map(|found| format!("volume {} ({})", found.name(), volume::volume_phase(found)));
         left.extend(named);
         left.extend(self.attachments.keys().map(|key| format!("attachment {key}")));
         left.extend(self.stored_calls().map(|name| format!("lease {name}")));
@@ -64,7 +67,11 @@ impl Oracle {
     }
 }
 
+/// Everything that the driver has a file of, with a record or without.
 fn backend_handles(files: &Files) -> BTreeSet<String> {
-    let records = files.keys().filter(|path| path.starts_with(POOL) && path.ends_with("record.json"));
-    records.filter_map(|path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned())).collect()
+    let volumes = Path::new(POOL).join("volumes");
+    let handle = |path: &PathBuf| {
+        Some(path.strip_prefix(&volumes).ok()?.iter().next()?.to_string_lossy().into_owned())
+    };
+    files.keys().filter_map(handle).collect()
 }

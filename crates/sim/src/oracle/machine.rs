@@ -52,9 +52,12 @@ impl Oracle {
         }
     }
 
-    /// A pod runs only where its volumes can be reached.
+    /// A pod runs only where its volumes can be reached. A node that was deleted and registers again says where it is only
+    /// once its driver has registered, too, while its pods go on: what it said before counts.
     fn bind_2_affinity(&mut self, pod: &Pod) {
-        let Some(node) = self.nodes.get(pod::node_name(pod)).cloned() else { return };
+        let Some(node) = self.nodes.get(pod::node_name(pod)) else { return };
+        let mut node = node.as_ref().clone();
+        node.metadata.labels = self.places.get(pod::node_name(pod)).cloned();
         for (_, claim) in pod::claims(pod) {
             let key = bowline_api::ObjectKey::new(pod.namespace(), claim);
             let name = self.claims.get(&key).map(|claim| volume::claim_volume(claim).to_owned());
@@ -111,6 +114,7 @@ impl Oracle {
                 continue;
             }
             let name = volume::claim_volume(claim).to_owned();
+            let Some(handle) = self.handle_named(&name) else { continue };
             let dir = kubelet_dir(pod::node_name(pod)).join("pods").join(pod.uid());
             let mount = dir.join("volumes/kubernetes.io~csi").join(&name).join("mount");
             let mounted = self.machine.mounts().iter().any(|entry| entry.target == mount);
@@ -120,19 +124,32 @@ impl Oracle {
             }
             let found = self.machine.read(&mount.join(MARK)).now_or_never().and_then(Result::ok);
             match found {
-                Some(bytes) if bytes == name.as_bytes() => {}
+                Some(bytes) if bytes == handle.as_bytes() => {}
                 Some(_) => self.broken(format!("NODE-2: pod {} sees the bytes of another volume", pod.key())),
-                None if self.marked.contains(&name) => {
+                None if self.marked.contains(&handle) => {
                     self.broken(format!("NODE-2: what was written to {name} is gone"));
                 }
                 None => {
                     let mark = mount.join(MARK);
-                    let write = self.machine.write_atomic(&mark, name.as_bytes(), 0o600);
+                    let write = self.machine.write_atomic(&mark, handle.as_bytes(), 0o600);
                     if let Some(Ok(())) = write.now_or_never() {
-                        self.marked.insert(name);
+                        self.marked.insert(handle);
                     }
                 }
             }
+        }
+    }
+
+    /// A kubelet ends or removes a container. One that runs for a pod that is wanted is left alone.
+    pub fn container_touched(&mut self, id: &str, how: &str) {
+        self.look();
+        if !matches!(self.machine.containers().get(id), Some(State::Running { .. })) {
+            return;
+        }
+        let uid = id.split('/').next().unwrap_or_default();
+        let wanted = self.pods.values().any(|pod| pod.uid() == uid && !pod.deleting());
+        if wanted && !self.struck_down.contains(uid) {
+            self.broken(format!("NODE-3: {how} container {id}, whose pod is wanted"));
         }
     }
 

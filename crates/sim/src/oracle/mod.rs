@@ -15,31 +15,43 @@
 //! | NODE-2 | `machine` | bytes that a pod wrote are there for the next one |
 //! | NODE-3 | `machine` | containers and their volumes outlive their kubelet |
 //! | RES-1 | `objects` | claim, volume and driver agree about bytes; none shrinks |
-//! | SEC-1 | `secrets` | objects, events, files and, in some histories, logs |
+//! | SEC-1 | `secrets`, `rights` | objects, events, files and, in some histories, logs; what each role asks for |
 //! | SEC-2 | `machine` | what containers see is in their own pod's directory |
 //! | API-1 | here | versions grow |
+//! | API-2 | here | what was published before the API servers crash is there after it |
 //!
-//! Not judged here: SNAP-1 (no role makes snapshots yet), API-2 and the store's tails (the kill sweeps of the store),
-//! FENCE-1 (nothing fences yet), rights of roles and the kernel's part of SEC-2 (tests on a real kernel).
+//! Without a number: only the holder of a lease has effects (LEASE, here), no program repeats itself without a pause
+//! (LOOP, `busy`), and once the faults are over every claim that has a volume can be used (`workload/journey`).
+//!
+//! Not judged here: SNAP-1 (no role makes snapshots yet), tails of the store's files (the kill sweeps of the store),
+//! FENCE-1 (nothing fences yet), and the kernel's part of SEC-2 (tests on a real kernel).
 
+mod busy;
 mod calls;
 mod left;
 mod machine;
 mod objects;
 mod provision;
+mod rights;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use bowline_api::node::out_of_service;
 use bowline_api::{Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
 use bowline_apiserver::Store;
 use bowline_apiserver::store::{Event, EventKind, Watcher};
 use bowline_host::fake::FakeHost;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 pub use machine::{NODES_DIR, POOL, kubelet_dir};
 pub use secrets::{Logs, SECRET};
+
+/// The longest renew deadline, and what is on its way then.
+const STOLEN: Duration = Duration::from_secs(20);
 
 /// Objects by key, as the store has them.
 pub type Objects<K> = BTreeMap<ObjectKey, Arc<K>>;
@@ -50,11 +62,18 @@ pub struct Oracle {
     watchers: Vec<(Table, Watcher)>,
     pub claims: Objects<PersistentVolumeClaim>,
     pub volumes: Objects<PersistentVolume>,
+    /// The last object of each backend volume whose object has gone.
+    gone: BTreeMap<String, Arc<PersistentVolume>>,
     pub attachments: Objects<VolumeAttachment>,
     pub pods: Objects<Pod>,
     nodes: BTreeMap<String, Arc<Node>>,
+    /// The labels that each node has had: its machine stays where it is when its object is deleted.
+    places: BTreeMap<String, BTreeMap<String, String>>,
     /// Nodes whose objects were deleted at some time.
     nodes_deleted: BTreeSet<String>,
+    busy: busy::Busy,
+    /// When each node was last said to be out of service, or not any more.
+    out_of_service: BTreeMap<String, Instant>,
     calls: calls::Calls,
     backend: provision::Backend,
     /// Volumes that have had a pod: their bytes must stay.
@@ -63,8 +82,8 @@ pub struct Oracle {
     struck_down: BTreeSet<String>,
     /// Who holds each lease.
     holders: BTreeMap<String, String>,
-    /// A person gave a lease away: for a moment two processes may believe that they lead.
-    pub stolen: bool,
+    /// A person gave the leases away: until then two processes may believe that they lead.
+    stolen_until: Option<Instant>,
     version: u64,
     pub violations: Vec<String>,
 }
@@ -98,16 +117,20 @@ impl Oracle {
             watchers: watchers(store),
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
+            gone: BTreeMap::new(),
             attachments: BTreeMap::new(),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            places: BTreeMap::new(),
             nodes_deleted: BTreeSet::new(),
+            busy: busy::Busy::default(),
+            out_of_service: BTreeMap::new(),
             calls: calls::Calls::default(),
             backend: provision::Backend::default(),
             marked: BTreeSet::new(),
             struck_down: BTreeSet::new(),
             holders: BTreeMap::new(),
-            stolen: false,
+            stolen_until: None,
             version,
             violations: Vec::new(),
         }
@@ -135,10 +158,15 @@ impl Oracle {
     pub fn look(&mut self) {
         let mut events: Vec<(Table, Arc<Event>)> = Vec::new();
         for (table, watcher) in &mut self.watchers {
-            match watcher.ready() {
-                Ok(ready) => events.extend(ready.into_iter().map(|event| (*table, event))),
-                Err(gone) => {
-                    self.violations.push(format!("API-1: the store forgot what was not read: {gone:?}"))
+            // In batches, until there is no more: what is left for the next look would seem to come too late.
+            loop {
+                match watcher.ready() {
+                    Ok(ready) if ready.is_empty() => break,
+                    Ok(ready) => events.extend(ready.into_iter().map(|event| (*table, event))),
+                    Err(gone) => {
+                        self.violations.push(format!("API-1: the store forgot what was not read: {gone:?}"));
+                        break;
+                    }
                 }
             }
         }
@@ -169,6 +197,11 @@ impl Oracle {
             Table::Volumes => {
                 let (old, new) = apply(&mut self.volumes, event);
                 self.volume_changed(old.as_deref(), new.as_deref());
+                if let (Some(old), None) = (old, new)
+                    && let Some(csi) = bowline_api::volume::csi(&old)
+                {
+                    self.gone.insert(csi.volume_handle.clone(), old.clone());
+                }
             }
             Table::Attachments => {
                 let (old, new) = apply(&mut self.attachments, event);
@@ -196,6 +229,12 @@ impl Oracle {
             self.nodes.remove(&name);
             self.nodes_deleted.insert(name);
         } else if let Ok(node) = serde_json::from_slice::<Node>(&event.object.json) {
+            let before = self.nodes.get(&name).is_some_and(|before| out_of_service(before));
+            if before || out_of_service(&node) {
+                self.out_of_service.insert(name.clone(), Instant::now());
+            }
+            let labels = node.metadata.labels.clone().unwrap_or_default();
+            self.places.entry(name.clone()).or_default().extend(labels);
             self.nodes.insert(name, Arc::new(node));
         }
     }
@@ -205,9 +244,15 @@ impl Oracle {
     pub fn leads(&mut self, process: &str, lease: &str, effect: &str) {
         self.look();
         let holder = self.holders.get(lease).map(String::as_str);
-        if !self.stolen && holder != Some(process) {
+        let stolen = self.stolen_until.is_some_and(|until| Instant::now() < until);
+        if !stolen && holder != Some(process) {
             self.broken(format!("LEASE: {process} does `{effect}` while {holder:?} holds {lease}"));
         }
+    }
+
+    /// A person gives the leases away: who led learns it at the next renewal, at the latest when the last one ends.
+    pub fn stolen(&mut self) {
+        self.stolen_until = Some(Instant::now() + STOLEN);
     }
 
     pub(crate) fn broken(&mut self, text: String) {
@@ -216,11 +261,12 @@ impl Oracle {
         }
     }
 
+    /// The object of a backend volume, or the last that it had.
     fn volume_of(&self, handle: &str) -> Option<&Arc<PersistentVolume>> {
         let has = |volume: &&Arc<PersistentVolume>| {
             bowline_api::volume::csi(volume).is_some_and(|csi| csi.volume_handle == handle)
         };
-        self.volumes.values().find(has)
+        self.volumes.values().find(has).or_else(|| self.gone.get(handle))
     }
 }
 

@@ -118,9 +118,32 @@ impl Oracle {
         }
     }
 
+    /// The name of the claim that a volume, a volume's id, an attachment, a pod or a claim has to do with.
+    pub fn claim_about(&self, text: &str) -> Option<String> {
+        let name = text.rsplit('/').next().filter(|name| !name.is_empty())?;
+        if let Some(claim) = self.claims.values().find(|claim| claim.name() == name) {
+            return Some(claim.name().to_owned());
+        }
+        if let Some(pod) = self.pods.values().find(|pod| pod.name() == name) {
+            return bowline_api::pod::claims(pod).next().map(|(_, claim)| claim);
+        }
+        let asked = self.claims.values().find(|claim| !claim.uid().is_empty() && name.ends_with(claim.uid()));
+        if let Some(claim) = asked {
+            return Some(claim.name().to_owned());
+        }
+        let attachment = self.attachments.values().find(|one| one.name() == name);
+        let volume = attachment.and_then(|one| volume::attachment_volume(one)).unwrap_or(name);
+        let named = self.volumes.values().find(|found| found.name() == volume);
+        volume::claim_ref(named.or_else(|| self.volume_of(name))?)?.name.clone()
+    }
+
     fn handle_of(&self, attachment: &VolumeAttachment) -> Option<String> {
-        let name = volume::attachment_volume(attachment)?;
-        let found = self.volumes.values().find(|found| found.name() == name)?;
-        volume::csi(found).map(|csi| csi.volume_handle.clone())
+        self.handle_named(volume::attachment_volume(attachment)?)
+    }
+
+    /// The backend volume of an object.
+    pub(super) fn handle_named(&self, name: &str) -> Option<String> {
+        let mut all = self.volumes.values().chain(self.gone.values());
+        volume::csi(all.find(|found| found.name() == name)?).map(|csi| csi.volume_handle.clone())
     }
 }

@@ -1,6 +1,4 @@
 //! SEC-1: no secret reaches an object, an event, a log or a file.
-//!
-//! Which rights each role has is not judged here, since the simulated API server trusts requests from inside.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -165,9 +165,19 @@ doors! {
         fn state(id: &str) -> Kernels<Option<State>>;
         fn wait(id: &str) -> Kernels<Exit>;
         fn mark_evicted(id: &str) -> Kernels<()>;
-        fn signal(id: &str, signal: i32) -> Kernels<()>;
         fn exec(id: &str, spec: &ExecSpec) -> Kernels<Session>;
-        fn remove(id: &str) -> Kernels<()>;
+    }
+
+    async fn signal(&self, id: &str, signal: i32) -> Kernels<()> {
+        self.life.pass().await;
+        self.caller.shared.oracle().container_touched(id, "signal");
+        self.machine.signal(id, signal).await
+    }
+
+    async fn remove(&self, id: &str) -> Kernels<()> {
+        self.life.pass().await;
+        self.caller.shared.oracle().container_touched(id, "remove");
+        self.machine.remove(id).await
     }
 
     async fn start(&self, spec: &ContainerSpec) -> Kernels<State> {

@@ -6,6 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// How long what was begun before a process stood still may be on its way after it.
+const BEGUN: Duration = Duration::from_secs(2);
+
 /// Whether a process lives; clones share it.
 ///
 /// Tasks of a runtime cannot be ended from outside. Instead every door of the process is shut when it dies: what its tasks
@@ -48,9 +51,10 @@ impl Life {
         }
     }
 
-    /// Whether it ever stood still. What it had begun before may then go on after its lease has ended.
+    /// Whether it stands still or has just stood still. What it had begun before may then go on after its lease has ended.
     pub fn has_stalled(&self) -> bool {
-        self.stalled.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        stalled.is_some_and(|until| Instant::now() < until + BEGUN)
     }
 
     /// Stands still for a while.

@@ -145,7 +145,7 @@ fn lead(start: &Start, ports: Ports, host: &Host) -> Ports {
         release_on_exit: true,
     };
     let (lease, leadership) = Lease::new(ports.client.clone(), host.clone(), settings);
-    tokio::spawn(lease.run(ports.stop.clone()));
+    tokio::spawn(lease.after_roles(ports.starts.clone()).run(ports.stop.clone()));
     ports.led_by(leadership)
 }
 

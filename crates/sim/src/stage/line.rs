@@ -55,6 +55,7 @@ pub struct Line {
     lagging: Option<Listed>,
     slow: Vec<(&'static str, Duration)>,
     loses: Option<Arc<Loses>>,
+    fails: Option<Arc<Loses>>,
     judges: Option<Arc<Judges>>,
     pub writes: Writes,
 }
@@ -68,6 +69,7 @@ impl Line {
             lagging: None,
             slow: Vec::new(),
             loses: None,
+            fails: None,
             judges: None,
             writes: Writes::default(),
         }
@@ -95,6 +97,11 @@ impl Line {
     /// Requests of which this says so stay without an answer.
     pub fn losing(self, loses: impl Fn(&Request<Body>) -> bool + Send + Sync + 'static) -> Self {
         Self { loses: Some(Arc::new(loses)), ..self }
+    }
+
+    /// Such requests are answered with 500, and do not land.
+    pub fn failing(self, fails: impl Fn(&Request<Body>) -> bool + Send + Sync + 'static) -> Self {
+        Self { fails: Some(Arc::new(fails)), ..self }
     }
 
     /// Each deletion is shown to this, by its path, before it lands.
@@ -128,6 +135,11 @@ fn answer(code: u16, body: Bytes) -> Answer {
     answer
 }
 
+fn refusal(code: u16, reason: &str) -> Answering {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "refused by the test"});
+    Box::pin(async move { Ok(answer(code, status.to_string().into())) })
+}
+
 impl Service<Request<Body>> for Line {
     type Response = Answer;
     type Error = Infallible;
@@ -146,8 +158,10 @@ impl Service<Request<Body>> for Line {
                 && request.uri().path().contains(path)
         };
         if self.forbidden.as_ref().is_some_and(forbidden) {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "forbidden by the test"});
-            return Box::pin(async move { Ok(answer(403, status.to_string().into())) });
+            return refusal(403, "Forbidden");
+        }
+        if self.fails.as_ref().is_some_and(|fails| fails(&request)) {
+            return refusal(500, "InternalError");
         }
         if let Some(answering) = self.lags(&request) {
             return answering;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{Meta, Node, PersistentVolume, StorageClass};
+use bowline_api::{Meta, Node, PersistentVolume, StorageClass, keys, volume};
 
 use super::Workload;
 use crate::cluster::{CLASS_AT_ONCE, CLASS_LATE, CLASS_RETAIN, Cluster, NODES, delete, node_name};
@@ -12,9 +12,15 @@ use crate::cluster::{CLASS_AT_ONCE, CLASS_LATE, CLASS_RETAIN, Cluster, NODES, de
 const MISSING: u64 = 20_000;
 
 impl Workload {
-    /// `kubectl delete pv`: its finalizers keep it as long as a claim has it.
+    /// `kubectl delete pv`: its finalizers keep it as long as a claim has it. One whose provisioner has not put its own
+    /// finalizer on it yet would leave its backend volume behind, as upstream's does.
     pub(super) async fn delete_volume(&mut self, cluster: &Cluster) {
-        let volumes: Vec<Arc<PersistentVolume>> = cluster.shared.oracle().volumes.values().cloned().collect();
+        let guarded = |found: &&Arc<PersistentVolume>| {
+            volume::reclaim_policy(found) == volume::RETAIN
+                || found.has_finalizer(keys::PROVISIONER_FINALIZER)
+        };
+        let volumes: Vec<Arc<PersistentVolume>> =
+            cluster.shared.oracle().volumes.values().filter(guarded).cloned().collect();
         if volumes.is_empty() {
             return;
         }

@@ -10,8 +10,8 @@ use super::{CLASS_SECRET, Workload};
 use crate::cluster::{CLASS_AT_ONCE, CLASS_LATE, CLASS_RETAIN, Cluster, delete};
 
 /// How long people wait for a name to be free.
-const FREE: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const FREE: Duration = Duration::from_secs(20);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// A claim that is deleted soon lives no longer.
 const SOON: u64 = 1_500;
 

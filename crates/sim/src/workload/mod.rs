@@ -3,12 +3,15 @@
 
 mod by_hand;
 mod claims;
+mod journey;
+mod node_lost;
 mod pods;
+mod policy;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{PersistentVolumeClaim, Secret, StorageClass, build};
+use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Secret, StorageClass, build, volume};
 use bowline_drivers::local;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -43,14 +46,22 @@ enum Deed {
     Move,
     /// The node is out of reach, its pods are deleted by force and made on another node.
     MoveFromLostNode,
+    /// A node without power is tainted out of service, and its pods are made on another node.
+    OutOfService,
     DeleteClaim,
     /// The same name again, as another object.
     ReplaceClaim,
     /// A claim that is deleted while its volume is being made.
     ShortLived,
     DeleteVolume,
+    /// What a claim has is to outlive it, or not to any more.
+    ChangePolicy,
+    /// What outlived its claim is given to another one, as a volume that a person makes.
+    Reuse,
     DeleteClass,
     DeleteNode,
+    /// A program is restarted, and pods go in the meantime.
+    Restart,
     Edit,
 }
 
@@ -63,12 +74,16 @@ const DEEDS: &[(Deed, u64)] = &[
     (Deed::ForceDeletePods, 2),
     (Deed::Move, 4),
     (Deed::MoveFromLostNode, 2),
+    (Deed::OutOfService, 2),
     (Deed::DeleteClaim, 2),
     (Deed::ReplaceClaim, 3),
     (Deed::ShortLived, 3),
     (Deed::DeleteVolume, 1),
+    (Deed::ChangePolicy, 1),
+    (Deed::Reuse, 2),
     (Deed::DeleteClass, 1),
     (Deed::DeleteNode, 1),
+    (Deed::Restart, 2),
     (Deed::Edit, 1),
 ];
 
@@ -78,6 +93,7 @@ const REACTIONS: &[(Deed, u64)] = &[
     (Deed::ForceDeletePods, 2),
     (Deed::Move, 1),
     (Deed::MoveFromLostNode, 1),
+    (Deed::OutOfService, 1),
     (Deed::DeleteClaim, 4),
     (Deed::ReplaceClaim, 2),
     (Deed::Edit, 3),
@@ -113,8 +129,8 @@ impl Workload {
         deeds.iter().find(reached).map_or(Deed::Pod, |(deed, _)| *deed)
     }
 
-    /// Does it all.
-    pub async fn run(&mut self, cluster: &Arc<Cluster>) {
+    /// Does it all. Says whether everything that people made was deleted at the end.
+    pub async fn run(&mut self, cluster: &Arc<Cluster>) -> bool {
         prepare(cluster).await;
         let first = self.one(&NAMES);
         self.perform(cluster, Deed::Pod, first).await;
@@ -126,10 +142,12 @@ impl Workload {
             self.perform(cluster, deed, name).await;
         }
         self.pause(cluster).await;
-        if self.below(2) == 0 {
+        let deleted = self.below(2) == 0;
+        if deleted {
             delete_all(cluster).await;
             tokio::time::sleep(LAST).await;
         }
+        deleted
     }
 
     /// Waits, often no longer than until something goes wrong. Says whether people saw that and do something about it.
@@ -161,18 +179,29 @@ impl Workload {
             Deed::ForceDeletePods => self.delete_pods(cluster, name, Some(0)).await,
             Deed::Move => self.move_pods(cluster, name).await,
             Deed::MoveFromLostNode => self.move_from_lost_node(cluster, name).await,
+            Deed::OutOfService => self.out_of_service(cluster, name).await,
             Deed::DeleteClaim => self.delete_claim(cluster, name).await,
             Deed::ReplaceClaim => self.replace_claim(cluster, name).await,
             Deed::ShortLived => self.short_lived(cluster, name).await,
             Deed::DeleteVolume => self.delete_volume(cluster).await,
+            Deed::ChangePolicy => self.change_policy(cluster).await,
+            Deed::Reuse => self.reuse(cluster, name).await,
+            Deed::Restart => self.restart(cluster, name).await,
             Deed::DeleteClass => self.delete_class(cluster).await,
             Deed::DeleteNode => self.delete_node(cluster).await,
             Deed::Edit => crate::upset::edit(cluster).await,
         }
     }
 
-    /// A name that something has, if there is one.
+    /// The name that the last fault was about, or one that something has, if there is one.
     fn in_use<'a>(&mut self, cluster: &Cluster, otherwise: &'a str) -> &'a str {
+        let about = cluster.shared.oracle().claim_about(&cluster.shared.about());
+        let about = about.and_then(|about| NAMES.into_iter().find(|name| *name == about));
+        if let Some(about) = about
+            && self.below(4) > 0
+        {
+            return about;
+        }
         let claims: Vec<String> = cluster.shared.oracle().claims.keys().map(|key| key.name.clone()).collect();
         let used: Vec<&'static str> =
             NAMES.into_iter().filter(|name| claims.iter().any(|claim| claim == name)).collect();
@@ -201,6 +230,20 @@ fn secret_class() -> StorageClass {
             .parameter(&format!("csi.storage.k8s.io/{call}-secret-namespace"), SECRET_NAMESPACE);
     }
     class.build()
+}
+
+/// What outlived its claims stays in the backend; people delete its objects.
+pub async fn delete_retained(cluster: &Cluster) {
+    let kept: Vec<Arc<PersistentVolume>> = {
+        let oracle = cluster.shared.oracle();
+        let kept = |found: &&Arc<PersistentVolume>| {
+            volume::reclaim_policy(found) == volume::RETAIN && !found.deleting()
+        };
+        oracle.volumes.values().filter(kept).cloned().collect()
+    };
+    for found in kept {
+        delete(&cluster.person(), found.as_ref(), None).await;
+    }
 }
 
 /// Everything that people made goes.

@@ -5,6 +5,7 @@
 mod forests;
 mod world;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Method;
@@ -30,6 +31,17 @@ async fn what_a_deleted_object_owned_goes_too() {
     world.remove(&path("a"), "Background").await;
     world.until("all are gone", async || world.owners(MAPS).await.len() == 1).await;
     assert!(world.at(&format!("{SECRETS}/b")).await.is_none());
+    process.end().await;
+}
+
+/// B20: half a second between tries, for each of fifty kinds, was a burden for a server that came back.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_is_asked_for_less_and_less_often() {
+    let world = World::new(1).await;
+    let (process, asked) = world.start_without("/api/v1/configmaps");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let asked = asked.load(Ordering::SeqCst);
+    assert!((10..60).contains(&asked), "{asked} requests in ten minutes");
     process.end().await;
 }
 

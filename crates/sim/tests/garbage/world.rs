@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -86,6 +87,20 @@ impl World {
 
     pub fn start(&self) -> Process {
         self.start_with(None, &[])
+    }
+
+    /// Requests with this in their path are refused, and counted.
+    pub fn start_without(&self, path: &'static str) -> (Process, Arc<AtomicUsize>) {
+        let asked = Arc::<AtomicUsize>::default();
+        let count = asked.clone();
+        let line = self.line().forbidding(None, path).losing(move |request| {
+            count.fetch_add(usize::from(request.uri().path().contains(path)), Ordering::SeqCst);
+            false
+        });
+        let process = self.process(line);
+        let ports = process.ports.clone();
+        let process = process.with(role::run::<garbagecollector::Collector>(ports, ()));
+        (Process { process, wrong: Arc::default() }, asked)
     }
 
     /// `slow` names plurals whose watches are late, and by how much.

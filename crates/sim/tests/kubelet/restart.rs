@@ -1,9 +1,15 @@
 //! What a restart of the node agent, or its orderly stop, leaves and finds.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_api::{Meta, Node, build, node};
+use bowline_machinery::client::in_process;
+use bowline_sim::stage::{Line, Listed};
+use http::{Method, Request};
+use kube::client::Body;
+use serde_json::json;
 
 use super::world::World;
 
@@ -31,6 +37,25 @@ async fn a_restart_disturbs_no_pod_and_forgets_no_mount() {
     world.delete(&pod, None).await;
     world.until("gone", |w| w.phase("p") == "gone").await;
     world.assert_clean().await;
+}
+
+/// B2: the API server that answers after the restart has not heard of the pod yet.
+#[tokio::test(start_paused = true)]
+async fn a_restart_beside_a_lagging_api_server_ends_no_pod() {
+    let mut world = World::with_claim(11).await;
+    let before =
+        json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []});
+    world.pod(build::pod("p").shell("sleep 9").mount("data", "/data").build()).await;
+    world.until("running", |w| w.phase("p") == "Running").await;
+    let running = world.running();
+    world.stop_kubelet().await;
+    let line =
+        Line::to(&world.server).lagging(Listed { path: "/api/v1/pods", body: before.to_string().into() });
+    world.start_kubelet_with(in_process(line)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.running(), running);
+    let calls = world.driver.calls();
+    assert!(!calls.iter().any(|call| call.starts_with("un")), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,6 +93,27 @@ async fn an_orderly_stop_leaves_the_machine_clean_and_the_next_start_goes_on() {
             status.container_statuses.unwrap()[0].restart_count == 1
         })
         .await;
+}
+
+/// A node that is not run any more must not count as ready because one request was lost at its end.
+#[tokio::test(start_paused = true)]
+async fn the_last_report_is_repeated_until_it_is_taken() {
+    let mut world = World::with_claim(11).await;
+    world.stop_kubelet().await;
+    let to_fail = Arc::new(AtomicUsize::new(0));
+    let left = to_fail.clone();
+    let fails = move |request: &Request<Body>| {
+        let report = request.method() == Method::PATCH && request.uri().path().ends_with("/status");
+        report && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    };
+    let line = Line::to(&world.server).failing(fails);
+    world.start_kubelet_with(in_process(line)).await;
+    world.until("ready", |w| w.node().is_some_and(|n| node::ready(&n))).await;
+    to_fail.store(2, Ordering::SeqCst);
+    world.stop_kubelet().await;
+    assert_eq!(to_fail.load(Ordering::SeqCst), 0, "the report was tried again");
+    world.ports = world.fresh_ports().await;
+    assert!(!node::ready(&world.node().unwrap()));
 }
 
 /// That it ended the containers itself does not go with the process.

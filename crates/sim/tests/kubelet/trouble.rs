@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_api::{Meta, build};
+use bowline_api::{CSINode, Meta, build};
 use bowline_host::fake::Program;
 use bowline_machinery::client::in_process;
 use http::Request;
@@ -14,11 +14,28 @@ use tonic::Code;
 use tower::Service;
 
 use super::driver::Fault;
+use super::objects::NODE;
 use super::world::World;
 
 /// The process has too many files open.
 const EMFILE: i32 = 24;
 const EBUSY: i32 = 16;
+
+/// Upstream's kubelet goes on, too, but never sees another plugin.
+#[tokio::test(start_paused = true)]
+async fn drivers_come_and_go_after_the_watch_of_their_directory_ended() {
+    let mut world = World::with_claim(5).await;
+    let registered = |w: &World| {
+        let known = w.ports.informers.of::<CSINode>().named(NODE);
+        known.is_some_and(|node| !node.spec.drivers.is_empty())
+    };
+    world.until("registered", registered).await;
+    world.fake.end_dir_watches();
+    world.stop_driver().await;
+    world.until("its end is seen", |w| !registered(w)).await;
+    world.start_driver().await;
+    world.until("registered again", registered).await;
+}
 
 /// NODE-3: what cannot be waited for may run; another one beside it would write to the same volume.
 #[tokio::test(start_paused = true)]

@@ -91,26 +91,46 @@ impl World {
         self.start_on(self.line().lagging(listed))
     }
 
-    fn start_on(&self, line: Line) -> Process {
-        let process = self.process(line);
-        let ports = process.ports.clone();
-        let (provisioning, attaching) = (ports.clone(), ports.clone());
-        process
-            .with(role::run::<persistentvolume::Binder>(ports.clone(), flags(&[]).unwrap()))
-            .with(role::run::<pvcprotection::Protection>(ports.clone(), ()))
-            .with(role::run::<pvprotection::Protection>(ports.clone(), ()))
-            .with(role::run::<attachdetach::Controller>(ports, flags(&[]).unwrap()))
-            .with(async move {
-                let ports = provisioning;
-                let Some(sidecar) = connected(&ports, "external-provisioner").await? else { return Ok(()) };
-                role::run::<external_provisioner::Provisioner>(ports, (sidecar, flags(&[]).unwrap())).await
-            })
-            .with(async move {
-                let ports = attaching;
-                let Some(sidecar) = connected(&ports, "external-attacher").await? else { return Ok(()) };
-                role::run::<external_attacher::Attacher>(ports, (sidecar, flags(&[]).unwrap())).await
-            })
+    /// Starts all roles but the provisioner.
+    pub fn start_others(&self) -> Process {
+        others(self.process(self.line()))
     }
+
+    /// Starts the provisioner alone, maybe on an API server whose copy of one kind stays as it was.
+    pub fn start_provisioner(&self, lagging: Option<Listed>) -> Process {
+        let line = self.line();
+        provisioner(self.process(match lagging {
+            Some(listed) => line.lagging(listed),
+            None => line,
+        }))
+    }
+
+    fn start_on(&self, line: Line) -> Process {
+        provisioner(others(self.process(line)))
+    }
+}
+
+fn others(process: Process) -> Process {
+    let ports = process.ports.clone();
+    let attaching = ports.clone();
+    process
+        .with(role::run::<persistentvolume::Binder>(ports.clone(), flags(&[]).unwrap()))
+        .with(role::run::<pvcprotection::Protection>(ports.clone(), ()))
+        .with(role::run::<pvprotection::Protection>(ports.clone(), ()))
+        .with(role::run::<attachdetach::Controller>(ports, flags(&[]).unwrap()))
+        .with(async move {
+            let ports = attaching;
+            let Some(sidecar) = connected(&ports, "external-attacher").await? else { return Ok(()) };
+            role::run::<external_attacher::Attacher>(ports, (sidecar, flags(&[]).unwrap())).await
+        })
+}
+
+fn provisioner(process: Process) -> Process {
+    let ports = process.ports.clone();
+    process.with(async move {
+        let Some(sidecar) = connected(&ports, "external-provisioner").await? else { return Ok(()) };
+        role::run::<external_provisioner::Provisioner>(ports, (sidecar, flags(&[]).unwrap())).await
+    })
 }
 
 /// The driver, unless the process is stopped before it answers.

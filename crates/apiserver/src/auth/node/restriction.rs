@@ -246,22 +246,7 @@ fn forbidden_labels(new: &Value, old: &Value) -> String {
     };
     let all: BTreeSet<String> = names(new).into_iter().chain(names(old)).collect();
     let changed = all.into_iter().filter(|name| new.get(name) != old.get(name));
-    changed.filter(|name| is_forbidden_label(name)).collect::<Vec<_>>().join(", ")
-}
-
-/// Labels with Kubernetes' own prefixes, but for those that describe a machine.
-fn is_forbidden_label(name: &str) -> bool {
-    let Some((domain, _)) = name.split_once('/') else { return false };
-    let below =
-        |root: &str| domain == root || domain.strip_suffix(root).is_some_and(|rest| rest.ends_with('.'));
-    let reserved = below("node-restriction.kubernetes.io");
-    let kubernetes = below("kubernetes.io") || below("k8s.io");
-    let renamed = keys::RENAMED_NODE_LABELS.iter().any(|(old, new)| *old == name || *new == name);
-    let machine = renamed
-        || name == keys::HOSTNAME_LABEL
-        || below("kubelet.kubernetes.io")
-        || below("node.kubernetes.io");
-    reserved || (kubernetes && !machine)
+    changed.filter(|name| !keys::is_kubelet_label(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Only what a finished expansion changes.

@@ -52,6 +52,9 @@ const TUNING: [&str; 5] = [
     "maxParallelImagePulls",
     "containerLogMaxWorkers",
 ];
+/// Numbers of which upstream takes zero for "not set"; any other zero counts.
+const ZERO_IS_UNSET: [&str; 6] =
+    ["maxPods", "port", "eventBurst", "registryBurst", "kubeAPIBurst", "maxOpenFiles"];
 /// Flags of this program that upstream has only as fields.
 const FIELDS: [&str; 1] = ["pod-logs-dir"];
 
@@ -109,20 +112,21 @@ fn fields(object: &Value, above: &str) -> Vec<(String, Value)> {
         let field = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         if GROUPS.contains(&field.as_str()) {
             found.extend(fields(value, &field));
-        } else if !["apiVersion", "kind"].contains(&field.as_str()) && !is_unset(value) {
+        } else if !["apiVersion", "kind"].contains(&field.as_str()) && !is_unset(&field, value) {
             found.push((field, value.clone()));
         }
     }
     found
 }
 
-fn is_unset(value: &Value) -> bool {
+fn is_unset(field: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty() || text == "0s",
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
+        Value::Number(number) => number.as_i64() == Some(0) && ZERO_IS_UNSET.contains(&field),
+        Value::Bool(_) => false,
     }
 }
 
@@ -204,6 +208,13 @@ nodeStatusReportFrequency: 5m";
             "--v=3",
         ];
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn zero_is_the_default_of_the_numbers_that_upstream_leaves_unset() {
+        assert_eq!(config("maxPods: 0\nport: 0"), Ok(Vec::new()));
+        assert_eq!(config("healthzPort: 0"), Ok(vec!["--healthz-port=0".to_owned()]), "serves none");
+        assert_eq!(config("maxPods: 7"), Ok(vec!["--max-pods=7".to_owned()]));
     }
 
     #[test]

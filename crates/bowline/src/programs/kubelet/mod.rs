@@ -6,10 +6,10 @@
 
 mod address;
 mod config;
+mod labels;
 mod serving;
 mod stdin;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -24,12 +24,11 @@ use bowline_machinery::flags::{Gates, LoggingArgs, Program, Syntax, duration, fi
 use bowline_roles::crew::Crew;
 use bowline_roles::kubelet::{KubeletConfig, Owned, Owner, OwnerFlags, run_kubelet};
 use clap::{ArgAction, Args};
-use k8s_openapi::api::core::v1::Taint;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::process::Process;
-use super::{DRAIN_WORD, Group, Run};
+use super::process::{Process, tell_unreached};
+use super::{DRAIN_WORD, Group, KUBERNETES, Run};
 
 /// What marks a directory that `bowline kubelet` uses: `bowline up` has an id of its own for each installation.
 const OWNER: &str = "bowline-kubelet";
@@ -115,7 +114,13 @@ pub struct Kubelet {
     /// On SIGTERM, end all containers and unmount their volumes first; they are left running otherwise
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
     drain: bool,
-    /// End when standard input does, as with SIGTERM; after the word `drain` as with --drain
+    /// A directory besides --root-dir that containers must not see
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    hide_path: Vec<PathBuf>,
+    /// End all containers, unmount their volumes, report the node as not ready and end
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    drain_at_once: bool,
+    /// End when standard input does, and end all containers first after the word `drain`
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
     ends_with_stdin: bool,
     #[command(flatten)]
@@ -129,10 +134,11 @@ impl Run for Kubelet {
         syntax: Syntax::Cobra,
         upstream: &[files::LOGGING, files::KUBELET],
         defaults: &[],
-        version: Some(concat!("v", env!("CARGO_PKG_VERSION"))),
+        version: Some(KUBERNETES),
     };
     const GROUP: Group = Group::ClusterComponents;
-    const ADDITIONS: &'static [&'static str] = &["drain", "ends-with-stdin", "pod-logs-dir"];
+    const ADDITIONS: &'static [&'static str] =
+        &["drain", "drain-at-once", "ends-with-stdin", "hide-path", "pod-logs-dir"];
 
     fn expand(words: &[String]) -> Result<Vec<String>, String> {
         config::expand(words)
@@ -149,8 +155,8 @@ impl Run for Kubelet {
             _ => return Err("--tls-cert-file and --tls-private-key-file belong together".into()),
         }
         address::given(&self.node_ip)?;
-        labels(&self.node_labels)?;
-        taints(&self.register_with_taints)?;
+        labels::labels(&self.node_labels)?;
+        labels::taints(&self.register_with_taints)?;
         Gates::parse(&Gates::known(&[files::KUBE_GATES])?, &self.feature_gates).map(drop)
     }
     async fn run(self) -> Result<ExitCode> {
@@ -171,15 +177,16 @@ impl Run for Kubelet {
         let server = address::of_api_server(self.kubeconfig.as_deref());
         let node_ip = address::choose(&process.host, &self.node_ip, &node_name, server.as_deref()).await?;
         self.serve_health(&process).await?;
+        tokio::spawn(tell_unreached(ports.client.clone()));
         let mut config = KubeletConfig::new(&node_name, root);
         config.node_ip = node_ip;
-        config.node_labels = labels(&self.node_labels).map_err(anyhow::Error::msg)?;
-        config.node_taints = taints(&self.register_with_taints).map_err(anyhow::Error::msg)?;
+        config.node_labels = labels::labels(&self.node_labels).map_err(anyhow::Error::msg)?;
+        config.node_taints = labels::taints(&self.register_with_taints).map_err(anyhow::Error::msg)?;
         config.register = self.register_node;
         config.pods_max = self.max_pods;
         // As upstream: what may be privileged is for the API server to decide.
         config.allow_privileged = true;
-        config.reports_stop = self.drain || self.ends_with_stdin;
+        config.reports_stop = self.drain || self.drain_at_once || self.ends_with_stdin;
         config.data_dir_hidden = self.hidden(&process.host).await;
         config.serving = self.serving(&process.host, node_ip, &node_name, &ports.client).await?;
         if let Some(dir) = &self.pod_logs_dir {
@@ -187,7 +194,19 @@ impl Run for Kubelet {
         }
         let crew = Crew::default();
         let told = if self.ends_with_stdin { Some(stdin::until_end()?) } else { None };
-        let mut asked = pin!(end_asked(process.stop.clone(), stdin::said(told), self.drain));
+        let stop = process.stop.clone();
+        let mut asked = pin!(async {
+            if self.drain_at_once {
+                End::now(true)
+            } else {
+                end_asked(stop, stdin::said(told), self.drain).await
+            }
+        });
+        let switch = config.switch.clone();
+        if self.drain_at_once {
+            // It never says that it takes pods.
+            switch.turn_off();
+        }
         let mut starting = pin!(run_kubelet(ports.until(process.over()), config, &crew));
         let early = tokio::select! {
             biased;
@@ -197,6 +216,7 @@ impl Run for Kubelet {
         let (kubelet, end, failure) = match early {
             // Containers of an earlier process may run: only a kubelet that has started knows them.
             Err(End { drain: true, until }) => {
+                switch.turn_off();
                 let Ok(started) = tokio::time::timeout_at(until, starting).await else {
                     bail!(
                         "did not start within {DRAIN:?}, so that containers and volumes of this node are left"
@@ -209,9 +229,13 @@ impl Run for Kubelet {
             Ok(kubelet) => tokio::select! {
                 biased;
                 end = asked => (kubelet, end, None),
-                failure = crew.failed() => (kubelet, End::now(self.drain), Some(failure)),
+                // The process that is started next takes the containers over.
+                failure = crew.failed() => (kubelet, End::now(false), Some(failure)),
             },
         };
+        if !end.drain {
+            switch.leave();
+        }
         let clean = !end.drain || kubelet.drain(end.until.duration_since(Instant::now())).await;
         process.over().cancel();
         let ended = crew.finished().await;
@@ -222,6 +246,11 @@ impl Run for Kubelet {
         if !clean {
             bail!(
                 "some containers or volumes were still in use after {DRAIN:?}; the next start takes them over"
+            );
+        }
+        if end.drain && !kubelet.reported() {
+            bail!(
+                "the API server did not take the last report of node `{node_name}`; the next start repeats it"
             );
         }
         process.end(Ok(())).await
@@ -247,7 +276,8 @@ async fn end_asked(stop: CancellationToken, said: impl Future<Output = String>, 
     tokio::select! {
         biased;
         () = stop.cancelled() => End::now(drain),
-        said = said => End::now(drain || said.trim() == DRAIN_WORD),
+        // A parent that dies without a word leaves the containers to the next start.
+        said = said => End::now(said.trim() == DRAIN_WORD),
     }
 }
 
@@ -268,52 +298,9 @@ impl Kubelet {
     async fn hidden(&self, host: &Host) -> Vec<PathBuf> {
         let files = [&self.kubeconfig, &self.tls_private_key_file];
         let mut hidden = Vec::new();
-        for file in files.into_iter().flatten() {
+        for file in files.into_iter().flatten().chain(&self.hide_path) {
             hidden.extend(host.disk.canonical(file).await);
         }
         hidden
-    }
-}
-
-fn labels(given: &[String]) -> Result<BTreeMap<String, String>, String> {
-    let pairs = given.iter().flat_map(|list| list.split(',')).filter(|pair| !pair.is_empty());
-    let pair = |pair: &str| {
-        let wrong = || format!("--node-labels: `{pair}` is not key=value");
-        pair.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(wrong)
-    };
-    pairs.map(pair).collect()
-}
-
-/// `key=value:effect`, or `key:effect`.
-fn taints(given: &[String]) -> Result<Vec<Taint>, String> {
-    let taint = |text: &String| {
-        let wrong = || format!("--register-with-taints: `{text}` is not key=value:effect");
-        let (rest, effect) = text.rsplit_once(':').ok_or_else(wrong)?;
-        if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-            return Err(wrong());
-        }
-        let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value)));
-        let value = value.map(str::to_owned);
-        Ok(Taint { key: key.to_owned(), value, effect: effect.to_owned(), time_added: None })
-    };
-    given.iter().filter(|text| !text.is_empty()).map(taint).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_and_taints_are_read_or_refused() {
-        let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let found = labels(&words(&["a=1,b=", "example.com/c=x"])).expect("labels");
-        assert_eq!(
-            found.into_iter().map(|(key, value)| key + &value).collect::<Vec<_>>(),
-            ["a1", "b", "example.com/cx"]
-        );
-        assert!(labels(&words(&["a"])).is_err());
-        let found = taints(&words(&["k=v:NoSchedule", "only:NoExecute"])).expect("taints");
-        assert_eq!((found[0].value.as_deref(), found[1].value.as_deref()), (Some("v"), None));
-        assert!(taints(&words(&["k=v"])).is_err() && taints(&words(&["k:Later"])).is_err());
     }
 }

@@ -5,18 +5,25 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bowline_host::Host;
 use bowline_host::net::BoxStream;
 use bowline_host::real::{self, RealConfig};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::relay::Relay;
 
 /// Longest line that is read.
 const LINE_MAX: u64 = 1024;
+/// How long a client has for its line.
+const QUESTION_TIME: Duration = Duration::from_secs(10);
+/// After a failed accept, usually for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub fn socket(data_dir: &Path) -> PathBuf {
     data_dir.join("nodes").join("control.sock")
@@ -71,11 +78,26 @@ pub async fn serve(
     let socket = socket(data_dir);
     let listener = host.net.listen(&socket).await;
     let mut listener = listener.with_context(|| format!("listen on `{}`", socket.display()))?;
+    let relays = Arc::new(relays);
     tokio::spawn(async move {
-        while let Some(Ok(stream)) = stop.run_until_cancelled(listener.accept()).await {
-            if let Err(error) = answer(stream, &relays).await {
-                tracing::debug!(%error, "a question about a node");
-            }
+        while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection of `bowline node`");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Each on its own: one that says nothing must not keep the others waiting.
+            let relays = relays.clone();
+            tokio::spawn(async move {
+                match timeout(QUESTION_TIME, answer(stream, &relays)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "a question about a node"),
+                    Err(_) => tracing::debug!("a question about a node did not come in time"),
+                }
+            });
         }
     });
     Ok(())
@@ -108,4 +130,27 @@ async fn line(stream: BoxStream) -> Result<String> {
     let mut text = String::new();
     BufReader::new(stream.take(LINE_MAX)).read_line(&mut text).await.context("read the answer")?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_does_not_keep_others_waiting() {
+        let (host, _) = bowline_host::fake::host(1);
+        let data_dir = Path::new("/data");
+        host.disk.create_dir_all(&data_dir.join("nodes"), 0o700).await.expect("a directory");
+        let stop = CancellationToken::new();
+        serve(&host, data_dir, BTreeMap::new(), stop.clone()).await.expect("serving");
+        let mut silent = host.net.connect(&socket(data_dir)).await.expect("connected");
+        let mut asking = host.net.connect(&socket(data_dir)).await.expect("connected");
+        asking.write_all(b"cut n\n").await.expect("asked");
+        let answered = timeout(Duration::from_secs(5), line(asking)).await;
+        assert_eq!(answered.expect("answered").expect("a line"), "it is none of \n");
+        let mut rest = String::new();
+        silent.read_to_string(&mut rest).await.expect("closed after a while");
+        assert_eq!(rest, "");
+        stop.cancel();
+    }
 }

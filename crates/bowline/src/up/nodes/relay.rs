@@ -8,7 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Passes connections on until it is cut.
+/// Passes connections on until it is cut; clones share it.
+#[derive(Clone)]
 pub struct Relay {
     pub address: SocketAddr,
     cut: watch::Sender<bool>,

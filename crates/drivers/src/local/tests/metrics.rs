@@ -138,7 +138,10 @@ async fn a_taken_port_is_named() {
     host.disk.create_dir_all(std::path::Path::new("/var/lib"), 0o755).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
     let refused = crate::local::run(host, measured(), std::path::Path::new("/var/lib/csi.sock"), stop).await;
-    assert_eq!(refused.unwrap_err().to_string(), format!("listen for metrics on `{ADDRESS}`"));
+    let expected = format!(
+        "--metrics-address: listen for metrics on `{ADDRESS}`, which another process has: stop that one or choose another port"
+    );
+    assert_eq!(refused.unwrap_err().to_string(), expected);
 }
 
 /// Everything logged, as text.

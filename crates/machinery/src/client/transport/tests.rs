@@ -20,11 +20,19 @@ use crate::fake_api::{self, Answer};
 
 const BOUND: Duration = Duration::from_secs(60);
 
+/// The certificates that clients show with their requests, and the one that is refused, as if it had expired.
+#[derive(Clone, Default)]
+struct Clients {
+    shown: Arc<Mutex<Vec<Vec<u8>>>>,
+    refused: Arc<Mutex<Vec<u8>>>,
+}
+
 /// A TLS server that counts its connections, keeps watches open, and can stop to read.
 struct Server {
     address: String,
     connections: Arc<AtomicUsize>,
     versions: Arc<Mutex<Vec<Version>>>,
+    clients: Clients,
     /// While true, no connection is served, and none is closed.
     frozen: watch::Sender<bool>,
     disk: Arc<dyn Disk>,
@@ -32,13 +40,26 @@ struct Server {
 
 impl Server {
     async fn start(protocols: &[&str]) -> Self {
+        Self::start_trusting(protocols, &[]).await
+    }
+
+    /// Clients may show one of these certificates.
+    async fn start_trusting(protocols: &[&str], clients: &[rcgen::CertifiedKey<rcgen::KeyPair>]) -> Self {
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        clients.iter().for_each(|client| roots.add(client.cert.der().clone()).unwrap());
+        let verifier: Arc<dyn rustls::server::danger::ClientCertVerifier> = match clients {
+            [] => Arc::new(rustls::server::NoClientAuth),
+            _ => rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+                .build()
+                .unwrap(),
+        };
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certified.cert.der().clone()], key)
             .unwrap();
         tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -47,24 +68,35 @@ impl Server {
             address: format!("https://{}", listener.local_addr().unwrap()),
             connections: Arc::default(),
             versions: Arc::default(),
+            clients: Clients::default(),
             frozen: watch::channel(false).0,
             disk: bowline_host::fake::host(1).0.disk,
         };
         server.disk.write_atomic("/token".as_ref(), b"t\n", 0o600).await.unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let (connections, versions) = (server.connections.clone(), server.versions.clone());
-        let frozen = server.frozen.subscribe();
+        let (frozen, clients) = (server.frozen.subscribe(), server.clients.clone());
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(acceptor.clone(), socket, versions.clone(), frozen.clone()));
+                tokio::spawn(serve(
+                    acceptor.clone(),
+                    socket,
+                    versions.clone(),
+                    clients.clone(),
+                    frozen.clone(),
+                ));
             }
         });
         server
     }
 
     async fn client(&self) -> Client {
-        let user = json!({"name": "u", "user": {"tokenFile": "/token"}});
+        self.client_showing(json!({"tokenFile": "/token"})).await
+    }
+
+    async fn client_showing(&self, user: serde_json::Value) -> Client {
+        let user = json!({"name": "u", "user": user});
         let cluster =
             json!({"name": "k", "cluster": {"server": self.address, "insecure-skip-tls-verify": true}});
         let context = json!({"name": "c", "context": {"cluster": "k", "user": "u"}});
@@ -81,12 +113,21 @@ async fn serve(
     acceptor: TlsAcceptor,
     socket: tokio::net::TcpStream,
     versions: Arc<Mutex<Vec<Version>>>,
+    clients: Clients,
     mut frozen: watch::Receiver<bool>,
 ) {
     let Ok(stream) = acceptor.accept(socket).await else { return };
+    let own = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(|own| own.to_vec());
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         versions.lock().unwrap().push(request.version());
-        async move { Ok::<_, Infallible>(answer(&request)) }
+        let refused = own.as_ref().is_some_and(|own| *own == *clients.refused.lock().unwrap());
+        clients.shown.lock().unwrap().extend(own.clone());
+        async move {
+            Ok::<_, Infallible>(match refused {
+                true => fake_api::status(401, "Unauthorized", "Unauthorized"),
+                false => answer(&request),
+            })
+        }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -193,4 +234,38 @@ async fn a_server_that_does_not_speak_tls_is_given_up() {
     std::future::poll_fn(|cx| connector.poll_ready(cx)).await.unwrap();
     let error = tokio::time::timeout(BOUND, connector.call(server)).await.expect("an end").err().unwrap();
     assert!(error.to_string().contains("no connection with TLS within"), "{error}");
+}
+
+/// The certificate of a kubelet expires, and a new one stands in its place: the first request that is refused leads to new
+/// connections, which show it.
+#[tokio::test]
+async fn a_certificate_that_was_rotated_is_shown_by_new_connections() {
+    let [old, new] =
+        ["old", "new"].map(|name| rcgen::generate_simple_self_signed(vec![name.into()]).unwrap());
+    let (old_der, new_der) = (old.cert.der().to_vec(), new.cert.der().to_vec());
+    let pems = [
+        (old.cert.pem(), old.signing_key.serialize_pem()),
+        (new.cert.pem(), new.signing_key.serialize_pem()),
+    ];
+    let server = Server::start_trusting(&["h2"], &[old, new]).await;
+    let write = async |(certificate, key): &(String, String)| {
+        server.disk.write_atomic("/c.crt".as_ref(), certificate.as_bytes(), 0o600).await.unwrap();
+        server.disk.write_atomic("/c.key".as_ref(), key.as_bytes(), 0o600).await.unwrap();
+    };
+    write(&pems[0]).await;
+    let user = json!({"tokenFile": "/token", "client-certificate": "/c.crt", "client-key": "/c.key"});
+    let client = server.client_showing(user).await;
+    let _watch = watch(&client).await;
+    call(&client).await;
+    write(&pems[1]).await;
+    call(&client).await;
+    assert!(server.clients.shown.lock().unwrap().iter().all(|shown| *shown == old_der), "it is not time yet");
+
+    *server.clients.refused.lock().unwrap() = old_der;
+    let request = Request::get("/version").body(Vec::new()).unwrap();
+    client.request_text(request).await.expect_err("refused");
+    call(&client).await;
+    let _other = watch(&client).await;
+    let shown = server.clients.shown.lock().unwrap();
+    assert!(shown[shown.len() - 2..].iter().all(|shown| *shown == new_der), "calls and watches");
 }

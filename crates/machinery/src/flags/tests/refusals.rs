@@ -32,6 +32,17 @@ fn unsupported_flags_are_refused_with_a_reason() {
 }
 
 #[test]
+fn values_are_compared_by_what_they_mean() {
+    for line in ["--reconcile=1m", "--reconcile=1m0s", "--reconcile=60s", "--threads=00", "--enable-pprof=F"]
+    {
+        let parsed = run(Syntax::GoFlag, line).map(|parsed| parsed.warning);
+        assert_eq!(parsed, Ok(None), "{line}");
+    }
+    let (message, _) = refused(Syntax::GoFlag, "--reconcile=61s");
+    assert_eq!(message, "--reconcile=61s is not supported, only --reconcile=1m: attachments are watched");
+}
+
+#[test]
 fn feature_gates() {
     let known =
         Gates::known(&["# list\nAlpha false fixed\nBeta true fixed\nChoice false switch\n"]).expect("a list");

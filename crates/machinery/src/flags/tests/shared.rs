@@ -11,7 +11,7 @@ const ATTACHER: Program = Program {
     syntax: Syntax::GoFlag,
     upstream: &[files::LOGGING, files::SIDECAR, files::CSI_ATTACHER],
     defaults: &[("timeout", "7s")],
-    version: Some("v0"),
+    version: Some(Version::Own("v0")),
 };
 
 const SCHEDULER: Program = Program {
@@ -20,7 +20,7 @@ const SCHEDULER: Program = Program {
     syntax: Syntax::Cobra,
     upstream: &[files::LOGGING, files::KUBE, files::KUBE_SCHEDULER],
     defaults: &[("secure-port", "10259"), ("leader-elect-resource-name", "kube-scheduler")],
-    version: Some("v0"),
+    version: Some(Version::Own("v0")),
 };
 
 fn sidecar(line: &str) -> SidecarArgs {

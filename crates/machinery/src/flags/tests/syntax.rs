@@ -127,8 +127,30 @@ fn help_and_version_end_without_an_error() {
     let stop = run(GoFlag, "-version").map(|parsed| parsed.args).expect_err("stops");
     assert_eq!(stop, Stop { text: "./sample v1.2.3\n".to_owned(), to_stderr: false, code: 0 });
     assert!(run(GoFlag, "--version=false").is_ok());
+    assert!(
+        run(GoFlag, "--version=raw").is_err_and(|stop| stop.code == 2),
+        "the sidecars have no such value"
+    );
     let silent = Program { version: None, ..sample(GoFlag) };
     let stop =
         parse::<Sample>(&silent, "sample", &words("--version")).map(|parsed| parsed.args).expect_err("stops");
     assert!(stop.text.starts_with("flag provided but not defined: -version"), "{}", stop.text);
+}
+
+/// As kubeadm reads it.
+#[test]
+fn kube_programs_print_the_version_of_kubernetes() {
+    let program = Program { version: Some(Version::Kubernetes("v1.36.0+x")), ..sample(Cobra) };
+    let printed = |line: &str| {
+        let stop = parse::<Sample>(&program, "./sample", &words(line)).map(|parsed| parsed.args);
+        let stop = stop.expect_err("stops");
+        assert_eq!((stop.code, stop.to_stderr), (0, false), "{}", stop.text);
+        stop.text
+    };
+    assert_eq!(printed("--version"), "Kubernetes v1.36.0+x\n");
+    let raw = printed("--version=raw");
+    assert!(raw.starts_with("version.Info{Major:\"1\", Minor:\"36\", "), "{raw}");
+    assert!(raw.contains("GitVersion:\"v1.36.0+x\""), "{raw}");
+    let wrong = parse::<Sample>(&program, "./sample", &words("--version=v1.2.3")).map(|parsed| parsed.args);
+    assert_eq!(wrong.expect_err("refused").code, 1);
 }

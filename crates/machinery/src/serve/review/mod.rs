@@ -34,6 +34,10 @@ const AUTHENTICATED: &str = "system:authenticated";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateUser(pub Arc<User>);
 
+/// The client has shown a certificate that is not trusted: an extension of the request, which then needs other credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UntrustedCertificate;
+
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct User {
@@ -137,7 +141,9 @@ impl Reviewer {
                 // A wrong token is refused, also where requests without one are anonymous.
                 self.user_of_token(client, token).await?.ok_or(Denied::Unauthorized)
             }
-            _ if self.anonymous => Ok(Arc::new(User::anonymous())),
+            _ if self.anonymous && request.extensions.get::<UntrustedCertificate>().is_none() => {
+                Ok(Arc::new(User::anonymous()))
+            }
             _ => Err(Denied::Unauthorized),
         }
     }

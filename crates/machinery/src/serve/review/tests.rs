@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::super::access::{Access, Denied};
-use super::{Attributes, CertificateUser, Kept, Reviewer, User, path_attributes};
+use super::{Attributes, CertificateUser, Kept, Reviewer, UntrustedCertificate, User, path_attributes};
 use crate::client::in_process;
 
 const KEPT: Kept = Kept {
@@ -121,6 +121,9 @@ async fn requests_without_credentials_are_anonymous_or_refused() {
         let wrong = reviewer.allow(&request("/metrics", Some("wrong"))).await;
         assert_eq!(wrong, Err(Denied::Unauthorized), "a wrong token is not anonymous");
     }
+    let mut untrusted = request("/metrics", None);
+    untrusted.extensions.insert(UntrustedCertificate);
+    assert_eq!(open.allow(&untrusted).await, Err(Denied::Unauthorized), "nor is a wrong certificate");
     let (host, _) = fake::host(1);
     let no_tokens = Reviewer::new(&host, KEPT, path_attributes).anonymous(true).rights(Some(api.client()));
     assert_eq!(no_tokens.allow(&request("/metrics", Some("good"))).await, forbidden("system:anonymous"));

@@ -1,11 +1,12 @@
 //! One effect per action.
 
-use bowline_api::{Node, PersistentVolume, Pod, VolumeAttachment, keys, name};
+use bowline_api::{Meta, Node, PersistentVolume, Pod, VolumeAttachment, keys, name};
 use bowline_machinery::{EffectError, Step};
 use k8s_openapi::api::storage::v1::{VolumeAttachmentSource, VolumeAttachmentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::decide::decide_on;
+use super::measure::Operation;
 use super::model::{Action, Observed, OnNode};
 use super::observe::attach_error;
 use super::role::Controller;
@@ -83,7 +84,11 @@ impl Controller {
             },
             status: None,
         };
-        self.effects.create(&attachment).await?;
+        let name = name::attachment(handle, driver, node);
+        self.begins(&name, Operation::Attach);
+        let made = self.effects.create(&attachment).await;
+        self.measure_failure(&name, driver, &made);
+        made?;
         self.memory.change(&seen.key, node, |note| note.tell_attached = true);
         Ok(())
     }
@@ -111,7 +116,14 @@ impl Controller {
         }
         let detach = Step::Do(Action::Detach { node: node.to_owned() });
         let still = self.see_on(&seen.key, Some(node)).is_some_and(|now| decide_on(&now, node) == detach);
-        if still { self.effects.delete(attachment.object.as_ref(), None).await } else { Ok(()) }
+        if !still {
+            return Ok(());
+        }
+        let object = attachment.object.as_ref();
+        self.begins(object.name(), Operation::Detach);
+        let deleted = self.effects.delete(object, None).await;
+        self.measure_failure(object.name(), &object.spec.attacher, &deleted);
+        deleted
     }
 
     /// Whether a volume that the cache lacks exists: pods may want it, and nothing is decided without it.
@@ -119,7 +131,8 @@ impl Controller {
         if here.volume.is_empty() || self.volumes.named(&here.volume).is_some() {
             return Ok(false);
         }
-        let Some(live) = self.effects.get_live::<PersistentVolume>("", &here.volume).await? else {
+        // Upstream's role may list volumes and not get one.
+        let Some(live) = self.effects.find_live::<PersistentVolume>("", &here.volume).await? else {
             return Ok(false);
         };
         self.volumes.note(live);

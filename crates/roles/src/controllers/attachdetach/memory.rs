@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::measure::Operation;
 use super::model::OnNode;
 
 /// What is remembered of a volume on a node.
@@ -25,10 +26,12 @@ struct State {
     notes: BTreeMap<String, BTreeMap<String, Note>>,
     /// Volumes in use on nodes when they were deleted.
     departed: BTreeMap<String, BTreeSet<String>>,
+    /// What is under way on VolumeAttachments, by name, and since when.
+    operations: BTreeMap<String, (Operation, Duration)>,
 }
 
 impl Memory {
-    pub(super) fn note(&self, volume: &str, node: &str) -> Note {
+    pub(super) fn noted(&self, volume: &str, node: &str) -> Note {
         let state = self.lock();
         state.notes.get(volume).and_then(|nodes| nodes.get(node)).cloned().unwrap_or_default()
     }
@@ -68,6 +71,18 @@ impl Memory {
     /// Whether a gone node may have a volume mounted. One that we never saw may have anything.
     pub(super) fn in_use_when_gone(&self, node: &str, volume: &str) -> bool {
         self.lock().departed.get(node).is_none_or(|in_use| in_use.contains(volume))
+    }
+
+    pub(super) fn begins(&self, attachment: &str, operation: Operation, now: Duration) {
+        self.lock().operations.insert(attachment.to_owned(), (operation, now));
+    }
+
+    pub(super) fn operation(&self, attachment: &str) -> Option<(Operation, Duration)> {
+        self.lock().operations.get(attachment).copied()
+    }
+
+    pub(super) fn ended(&self, attachment: &str) -> Option<(Operation, Duration)> {
+        self.lock().operations.remove(attachment)
     }
 
     /// How many volumes and how many deleted nodes are remembered.

@@ -29,6 +29,7 @@
 
 mod act;
 mod decide;
+mod measure;
 mod memory;
 mod model;
 mod observe;

@@ -167,7 +167,7 @@ impl Controller {
 
     /// Adds what the memory knows.
     fn recall(&self, key: &str, node: &str, on: &mut OnNode) {
-        let note = self.memory.note(key, node);
+        let note = self.memory.noted(key, node);
         let now = self.ports.host.uptime.uptime();
         on.unwanted_for = note.unwanted_since.map(|since| now.saturating_sub(since));
         (on.told_waiting, on.tell_attached) = (note.told_waiting, note.tell_attached);

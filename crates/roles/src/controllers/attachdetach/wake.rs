@@ -41,6 +41,7 @@ impl Controller {
     }
 
     pub(super) fn attachment_changed(&self, change: &Change<VolumeAttachment>, queue: &Wake) {
+        self.measure(change);
         let Some(attachment) = change.latest() else { return };
         let node = &attachment.spec.node_name;
         self.wake_attachment(attachment, queue);

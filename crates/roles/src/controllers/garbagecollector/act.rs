@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use serde_json::{Value, json};
 
 use super::kinds;
-use super::model::{Action, Identity, Node, Observed, Owner, Policy};
+use super::model::{Action, Identity, Node, Observed, Owner, Policy, Referred, Stragglers};
 use super::role::Collector;
 
 /// The event's reason when an owner cannot be where its dependent is.
@@ -18,11 +18,35 @@ impl Collector {
         for one in seen.owners.iter().filter(|one| one.owner == Owner::Elsewhere) {
             self.report(&seen.node.identity, &one.reference);
         }
+        self.note_absent(seen);
         match action {
+            Action::TakeIn => {
+                self.take_in(&seen.stragglers);
+                Ok(())
+            }
             Action::Delete(policy) => self.delete(&seen.node, policy).await,
             Action::Disown(_) | Action::Unblock | Action::RemoveFinalizer(_) => {
                 self.patch(&seen.node, patch(&action, &seen.node)).await
             }
+        }
+    }
+
+    /// Owners of whom the API server said that they are gone need not be asked for again.
+    fn note_absent(&self, seen: &Observed) {
+        let gone = |one: &&Referred| matches!(one.owner, Owner::Gone | Owner::Elsewhere);
+        let kinds = self.shared.kinds();
+        for one in seen.owners.iter().filter(gone) {
+            if let Some(place) = kinds.place(&seen.node.identity, &one.reference) {
+                self.absent.note(place);
+            }
+        }
+    }
+
+    fn take_in(&self, stragglers: &Stragglers) {
+        let Stragglers::Found(found) = stragglers else { return };
+        for node in found {
+            let woken = self.shared.graph().put(node.clone());
+            self.shared.wake(woken);
         }
     }
 
@@ -130,7 +154,7 @@ pub(super) fn patch(action: &Action, node: &Node) -> Value {
             let rest = node.finalizers.iter().filter(|own| own != name).map(|own| json!(own));
             json!({"metadata": {"resourceVersion": version, "finalizers": list(rest.collect())}})
         }
-        Action::Delete(_) => Value::Null,
+        Action::Delete(_) | Action::TakeIn => Value::Null,
     }
 }
 

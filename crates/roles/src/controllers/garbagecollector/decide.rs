@@ -14,9 +14,9 @@ pub fn decide(seen: &Observed) -> Decision {
 /// An object on its way out is let go when its dependents are dealt with.
 fn release(seen: &Observed) -> Decision {
     if seen.node.orphaning() {
-        return match (seen.dependents.staying, seen.complete, seen.stragglers) {
+        return match (seen.dependents.staying, seen.complete, &seen.stragglers) {
             (0, true, Stragglers::None) => Step::Do(Action::RemoveFinalizer(keys::ORPHAN_DEPENDENTS)),
-            (0, true, Stragglers::Found(count)) => Step::Wait(Why::Unorphaned(count)),
+            (0, true, Stragglers::Found(_)) => Step::Do(Action::TakeIn),
             (0, _, _) => Step::Wait(Why::Incomplete),
             (count, _, _) => Step::Wait(Why::Unorphaned(count)),
         };

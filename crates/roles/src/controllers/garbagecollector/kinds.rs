@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_machinery::EffectError;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::discovery::v2::APIGroupDiscovery;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Api, Client};
 
+use super::absent::Place;
 use super::model::{Identity, Kind, Node};
 
 /// What an object must allow for it to be collected.
@@ -18,6 +19,9 @@ const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")]
 /// Whose objects bring kinds and take them away.
 const KIND_MAKERS: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
+
+/// Discovery of a version that an aggregated server did not answer for.
+const STALE: &str = "Stale";
 
 /// All that is asked of objects, and answered.
 pub(super) type Metadata = PartialObjectMeta<DynamicObject>;
@@ -35,13 +39,24 @@ impl Kinds {
         self.named.get(&(api_version.to_owned(), kind.to_owned()))
     }
 
-    /// Versions of a group come with the preferred one first.
-    pub fn of(groups: Vec<APIGroupDiscovery>) -> Self {
+    /// Where an owner is, if its kind is served. One without a namespace is found without that of its dependent.
+    pub fn place(&self, dependent: &Identity, owner: &OwnerReference) -> Option<Place> {
+        let kind = self.find(&owner.api_version, &owner.kind)?;
+        let namespace = if kind.namespaced { dependent.namespace.clone() } else { String::new() };
+        Some(Place { kind: kind.clone(), namespace, name: owner.name.clone(), uid: owner.uid.clone() })
+    }
+
+    /// Versions of a group come with the preferred one first. Of one that is served elsewhere and does not answer, the server
+    /// cannot say what it has: that is as it was `before`, or its objects would count as gone.
+    pub fn of(groups: Vec<APIGroupDiscovery>, before: &Self) -> Self {
         let mut kinds = Self::default();
         for group in groups {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
             for version in group.versions {
                 let number = version.version.unwrap_or_default();
+                if version.freshness.as_deref() == Some(STALE) && version.resources.is_empty() {
+                    kinds.keep(&name, &number, before);
+                }
                 for resource in version.resources {
                     let response = resource.response_kind.and_then(|kind| kind.kind);
                     let (Some(kind), Some(plural)) = (response, resource.resource) else { continue };
@@ -64,6 +79,17 @@ impl Kinds {
         kinds
     }
 
+    /// Takes over what was known of a version of a group.
+    fn keep(&mut self, group: &str, version: &str, before: &Self) {
+        let same = |kind: &Arc<Kind>| kind.group == group && kind.version == version;
+        for (name, kind) in before.named.iter().filter(|(_, kind)| same(kind)) {
+            self.named.entry(name.clone()).or_insert_with(|| kind.clone());
+        }
+        for (table, kind) in before.collectable.iter().filter(|(_, kind)| same(kind)) {
+            self.collectable.entry(table.clone()).or_insert_with(|| kind.clone());
+        }
+    }
+
     fn add(&mut self, kind: Arc<Kind>, verbs: &[String]) {
         let table = (kind.group.clone(), kind.plural.clone());
         let collectable = VERBS.iter().all(|verb| verbs.iter().any(|own| own == verb));
@@ -75,11 +101,11 @@ impl Kinds {
     }
 }
 
-/// Asks the server for its kinds.
-pub(super) async fn discover(client: &Client) -> Result<Kinds, EffectError> {
+/// Asks the server for its kinds; `before` are those that are known.
+pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, EffectError> {
     let mut groups = client.list_core_api_versions_aggregated().await?.items;
     groups.extend(client.list_api_groups_aggregated().await?.items);
-    Ok(Kinds::of(groups))
+    Ok(Kinds::of(groups, before))
 }
 
 impl Kind {

@@ -19,10 +19,12 @@
 //! references to an orphaning owner are removed by the dependents' own turn, not in one loop; an object with an owner
 //! that orphans it and other owners that are gone stays, whichever is looked at first.
 
+mod absent;
 mod act;
 mod decide;
 mod graph;
 mod kinds;
+mod lists;
 mod model;
 mod monitors;
 mod observe;

@@ -122,12 +122,12 @@ pub struct Dependents {
 }
 
 /// Dependents that a live list found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stragglers {
     /// Nobody asked, because the answer would change nothing.
     Unasked,
     None,
-    Found(usize),
+    Found(Vec<Node>),
 }
 
 /// What a deletion does to the dependents of what it deletes.
@@ -146,6 +146,8 @@ pub enum Action {
     /// Makes every reference one that does not block its owner: the way out of a circle.
     Unblock,
     RemoveFinalizer(&'static str),
+    /// Takes the stragglers into the graph, which gives each of them its turn.
+    TakeIn,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_host::Random;
+use bowline_machinery::backoff::Backoff;
 use bowline_machinery::{Client, Queue};
 use futures::StreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{Graph, Woken};
 use super::kinds::{self, Kinds, Metadata};
+use super::lists::Lists;
 use super::model::{Identity, Kind};
 
-/// Pause after a failed list or watch.
-const RETRY: Duration = Duration::from_millis(500);
 /// A definition is stored before its kind is served: after a change the server is asked again after each of these.
 const AGAIN: [Duration; 5] = [
     Duration::from_secs(1),
@@ -31,27 +32,32 @@ type Running = BTreeMap<(String, String), (Arc<Kind>, CancellationToken)>;
 /// What the watches know; shared by them and by the workers.
 pub(super) struct Shared {
     pub client: Client,
+    random: Arc<dyn Random>,
     pub queue: Queue<Arc<Identity>>,
     graph: Mutex<Graph>,
     kinds: Mutex<Arc<Kinds>>,
     /// Objects with an owner of a kind that nobody served when they were looked at.
     unresolved: Mutex<BTreeSet<Arc<Identity>>>,
-    /// How many kinds have not been listed yet; `None` before the first discovery.
-    unlisted: watch::Sender<Option<usize>>,
+    lists: Lists,
     kinds_stale: Notify,
 }
 
 impl Shared {
-    pub fn new(client: Client, queue: Queue<Arc<Identity>>) -> Arc<Self> {
+    pub fn new(client: Client, random: Arc<dyn Random>, queue: Queue<Arc<Identity>>) -> Arc<Self> {
         Arc::new(Self {
             client,
+            random,
             queue,
             graph: Mutex::default(),
             kinds: Mutex::default(),
             unresolved: Mutex::default(),
-            unlisted: watch::channel(None).0,
+            lists: Lists::default(),
             kinds_stale: Notify::new(),
         })
+    }
+
+    pub fn look<T>(&self, look: impl FnOnce(&Graph) -> T) -> T {
+        look(&self.graph())
     }
 
     pub fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -64,28 +70,42 @@ impl Shared {
 
     /// Whether every kind has been listed.
     pub fn complete(&self) -> bool {
-        *self.unlisted.borrow() == Some(0)
+        self.lists.complete()
     }
 
     /// Waits until every kind has been listed.
     pub async fn completed(&self) {
-        // The sender is ours, so this cannot fail.
-        let _ = self.unlisted.subscribe().wait_for(|unlisted| *unlisted == Some(0)).await;
+        self.lists.completed().await;
     }
 
-    /// Remembers to look again when a kind comes.
-    pub fn awaits_kind(&self, identity: &Arc<Identity>) {
+    /// Lists every kind again and waits until that is done: watches may lag behind what the leader before did last.
+    pub async fn refreshed(&self) {
+        self.lists.ask();
+        self.completed().await;
+    }
+
+    /// Remembers to look again when a kind comes; one that has come since it was looked for is no longer waited for.
+    pub fn awaits_kind(&self, identity: &Arc<Identity>, api_version: &str, kind: &str) {
         self.unresolved.lock().unwrap_or_else(PoisonError::into_inner).insert(identity.clone());
+        if self.kinds().find(api_version, kind).is_some() {
+            self.queue.add(identity.clone());
+        }
+    }
+
+    /// An object that is gone waits for no kind.
+    pub fn forget(&self, identity: &Arc<Identity>) {
+        if self.graph().get(&identity.uid).is_none() {
+            self.unresolved.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
+        }
     }
 
     pub fn wake(&self, woken: Woken) {
         woken.into_iter().for_each(|identity| self.queue.add(identity));
     }
 
-    fn listed_one(&self) {
-        self.unlisted.send_modify(|left| *left = left.map(|left| left.saturating_sub(1)));
-        if self.complete() {
-            // Whoever is to be let go waited for this.
+    /// What is to be let go has waited for the lists to be complete.
+    fn wake_waiting(&self, complete: bool) {
+        if complete {
             let waiting = self.graph().waiting_all();
             self.wake(waiting);
         }
@@ -102,8 +122,9 @@ impl Shared {
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut running = Running::new();
     let mut again = [].iter();
+    let mut failures = Backoff::new(shared.random.clone());
     loop {
-        let pause = match kinds::discover(&shared.client).await {
+        let pause = match kinds::discover(&shared.client, &shared.kinds()).await {
             Ok(kinds) => {
                 if kinds != *shared.kinds() {
                     follow_all(&shared, &kinds, &mut running, &stop);
@@ -112,8 +133,9 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 again.next().copied()
             }
             Err(error) => {
-                tracing::warn!(%error, "discovery failed, trying again");
-                Some(RETRY)
+                let pause = failures.failed();
+                tracing::warn!(%error, ?pause, "discovery failed, trying again");
+                Some(pause)
             }
         };
         tokio::select! {
@@ -145,7 +167,7 @@ fn follow_all(shared: &Arc<Shared>, kinds: &Kinds, running: &mut Running, stop: 
         stays
     });
     let fresh: Vec<_> = kinds.collectable.iter().filter(|(table, _)| !running.contains_key(*table)).collect();
-    shared.unlisted.send_modify(|left| *left = Some(left.unwrap_or(0) + fresh.len()));
+    shared.wake_waiting(shared.lists.follow(kinds.collectable.values().cloned()));
     for (table, kind) in fresh {
         let token = stop.child_token();
         running.insert(table.clone(), (kind.clone(), token.clone()));
@@ -153,43 +175,58 @@ fn follow_all(shared: &Arc<Shared>, kinds: &Kinds, running: &mut Running, stop: 
     }
 }
 
-/// Keeps the graph equal to the server for one kind.
+/// Keeps the graph equal to the server for one kind, beginning with a list whenever one is asked for.
 async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, stop: CancellationToken) {
-    let config = watcher::Config::default().any_semantic();
-    let mut events = Box::pin(watcher(kind.everywhere(&shared.client), config));
-    let mut listed = None;
+    let mut failures = Backoff::new(shared.random.clone());
     let mut first = true;
-    loop {
-        let event = tokio::select! {
+    while !stop.is_cancelled() {
+        let request = shared.lists.asked();
+        tokio::select! {
             biased;
-            () = stop.cancelled() => break,
-            event = events.next() => event,
-        };
-        match event {
-            None => break,
-            Some(Ok(event)) => {
-                let done = matches!(event, Event::InitDone);
-                let settled = done || matches!(event, Event::Apply(_) | Event::Delete(_));
-                let woken = take_in(&mut shared.graph(), &kind, event, &mut listed);
-                shared.wake(woken);
-                if done && std::mem::take(&mut first) {
-                    shared.listed_one();
-                } else if settled && kind.makes_kinds() {
-                    shared.kinds_stale.notify_one();
-                }
-            }
-            Some(Err(error)) => {
-                tracing::warn!(kind = kind.kind, %error, "watch failed, trying again");
-                tokio::time::sleep(RETRY).await;
-            }
+            () = stop.cancelled() => {}
+            // Also out of a pause: a new leader does not wait for those of its time as a standby.
+            () = shared.lists.asked_after(request) => {}
+            () = list_and_watch(&shared, &kind, request, &mut first, &mut failures) => {}
         }
-    }
-    if first {
-        shared.listed_one();
     }
     // Its objects are no longer seen; whether they are gone is for a live look to say.
     let woken = shared.graph().retain(&kind, &BTreeSet::new());
     shared.wake(woken);
+}
+
+/// The first list of kinds brings none that discovery has not just told of; a later one may.
+async fn list_and_watch(
+    shared: &Shared,
+    kind: &Arc<Kind>,
+    request: u64,
+    first: &mut bool,
+    failures: &mut Backoff,
+) {
+    // Lists come from the store: what a server's old copy lacks would count as gone.
+    let config = watcher::Config::default();
+    let mut events = Box::pin(watcher(kind.everywhere(&shared.client), config));
+    let mut listed = None;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                let done = matches!(event, Event::InitDone);
+                let settled = done || matches!(event, Event::Apply(_) | Event::Delete(_));
+                let woken = take_in(&mut shared.graph(), kind, event, &mut listed);
+                shared.wake(woken);
+                if done {
+                    shared.wake_waiting(shared.lists.listed(kind, request));
+                }
+                if settled && kind.makes_kinds() && !(done && std::mem::take(first)) {
+                    shared.kinds_stale.notify_one();
+                }
+            }
+            Err(error) => {
+                let pause = failures.failed();
+                tracing::warn!(kind = kind.kind, %error, ?pause, "watch failed, trying again");
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
 }
 
 fn take_in(

@@ -1,26 +1,19 @@
 //! The graph first, which usually knows that all is well; then the API server, whose word alone lets anything go.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bowline_machinery::EffectError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ListParams;
 
+use super::absent::Place;
+use super::graph::Graph;
 use super::kinds;
 use super::model::{Dependents, Identity, Kind, Node, Observed, Owner, Referred, Stragglers};
 use super::role::Collector;
 
 /// Objects per page of a live list.
 const PAGE: u32 = 500;
-/// Owners that are known to be gone. Losing one costs a question.
-const ABSENT_MAX: usize = 4096;
-
-/// Where a reference points to, and whom it means there.
-pub(super) type Place = (Arc<Kind>, String, String, String);
-
-/// A UID never comes back, so an absence that the API server confirmed stays true.
-pub(super) type Absent = Mutex<BTreeSet<Place>>;
 
 /// What the graph knows of an owner.
 struct Guess {
@@ -50,20 +43,11 @@ impl Collector {
     }
 
     fn known(&self, uid: &str) -> Option<(Node, Dependents, Vec<Guess>)> {
-        let graph = self.shared.graph();
-        let node = graph.get(uid)?;
-        let guess = |reference: &OwnerReference| {
-            let own = &node.identity;
-            let Some(owner) = graph.get(&reference.uid) else {
-                return Guess { solid: false, elsewhere: false };
-            };
-            let found = &owner.identity;
-            let elsewhere = !found.namespace.is_empty() && found.namespace != own.namespace;
-            let meant = !elsewhere && found.name == reference.name && is_kind(&found.kind, reference);
-            Guess { solid: meant && !owner.waits(), elsewhere }
-        };
-        let guesses = node.owners.iter().map(guess).collect();
-        Some((node.clone(), graph.summary(uid), guesses))
+        self.shared.look(|graph| {
+            let node = graph.get(uid)?;
+            let guesses = node.owners.iter().map(|owner| guess(graph, &node.identity, owner)).collect();
+            Some((node.clone(), graph.summary(uid), guesses))
+        })
     }
 
     async fn owner(
@@ -72,55 +56,43 @@ impl Collector {
         reference: &OwnerReference,
         guess: &Guess,
     ) -> Result<Owner, EffectError> {
-        let kinds = self.shared.kinds();
-        let Some(kind) = kinds.find(&reference.api_version, &reference.kind) else {
-            self.shared.awaits_kind(dependent);
+        let Some(place) = self.shared.kinds().place(dependent, reference) else {
             return Ok(Owner::UnknownKind);
         };
-        if kind.namespaced && dependent.namespace.is_empty() {
+        if place.kind.namespaced && dependent.namespace.is_empty() {
             return Ok(Owner::Invalid);
         }
         if guess.solid {
             return Ok(Owner::Solid);
         }
-        let namespace = if kind.namespaced { dependent.namespace.as_str() } else { "" };
-        let owner = self.live(kind, namespace, reference).await?;
-        Ok(if owner == Owner::Gone && guess.elsewhere { Owner::Elsewhere } else { owner })
+        let gone = if guess.elsewhere { Owner::Elsewhere } else { Owner::Gone };
+        if self.absent.contains(&place) {
+            return Ok(gone);
+        }
+        let owner = self.live(&place).await?;
+        Ok(if owner == Owner::Gone { gone } else { owner })
     }
 
     /// What the API server says of an owner.
-    async fn live(
-        &self,
-        kind: &Arc<Kind>,
-        namespace: &str,
-        reference: &OwnerReference,
-    ) -> Result<Owner, EffectError> {
-        let place: Place =
-            (kind.clone(), namespace.to_owned(), reference.name.clone(), reference.uid.clone());
-        if self.absent().contains(&place) {
-            return Ok(Owner::Gone);
-        }
-        let answer = kind.within(&self.shared.client, namespace).get(&reference.name).await;
+    async fn live(&self, Place { kind, namespace, name, uid }: &Place) -> Result<Owner, EffectError> {
+        let answer = kind.within(&self.shared.client, namespace).get(name).await;
         let found = match answer {
             Ok(object) => kinds::node(kind, object.metadata),
-            Err(kube::Error::Api(status)) if speaks_of(&status, &reference.name) => None,
+            Err(kube::Error::Api(status)) if speaks_of(&status, name) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(match found.filter(|found| *found.identity.uid == *reference.uid) {
-            None => {
-                self.note_absent(place);
-                Owner::Gone
-            }
+        Ok(match found.filter(|found| *found.identity.uid == **uid) {
+            None => Owner::Gone,
             Some(owner) if owner.orphaning() => Owner::Orphaning,
             Some(owner) if owner.in_foreground() => Owner::Foreground,
             Some(_) => Owner::Solid,
         })
     }
 
-    /// Dependents that only a live list shows. They join the graph, which gives each of them its turn.
+    /// Dependents that only a live list shows.
     async fn stragglers(&self, owner: &Identity) -> Result<Stragglers, EffectError> {
         let kinds = self.shared.kinds();
-        let mut found = 0;
+        let mut found = Vec::new();
         // An object without a namespace cannot have an owner that has one.
         let reach = |kind: &&Arc<Kind>| kind.namespaced || owner.namespace.is_empty();
         for kind in kinds.collectable.values().filter(reach) {
@@ -129,31 +101,25 @@ impl Collector {
             loop {
                 let list = api.list(&page).await?;
                 let nodes = list.items.into_iter().filter_map(|object| kinds::node(kind, object.metadata));
-                for node in nodes.filter(|node| node.refers_to(&owner.uid) && !node.deleting) {
-                    found += 1;
-                    let woken = self.shared.graph().put(node);
-                    self.shared.wake(woken);
-                }
+                found.extend(nodes.filter(|node| node.refers_to(&owner.uid) && !node.deleting));
                 match list.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => page = ListParams::default().limit(PAGE).continue_token(&token),
                     None => break,
                 }
             }
         }
-        Ok(if found == 0 { Stragglers::None } else { Stragglers::Found(found) })
+        Ok(if found.is_empty() { Stragglers::None } else { Stragglers::Found(found) })
     }
+}
 
-    fn absent(&self) -> std::sync::MutexGuard<'_, BTreeSet<Place>> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_absent(&self, place: Place) {
-        let mut absent = self.absent();
-        if absent.len() >= ABSENT_MAX {
-            absent.pop_first();
-        }
-        absent.insert(place);
-    }
+fn guess(graph: &Graph, dependent: &Identity, reference: &OwnerReference) -> Guess {
+    let Some(owner) = graph.get(&reference.uid) else {
+        return Guess { solid: false, elsewhere: false };
+    };
+    let found = &owner.identity;
+    let elsewhere = !found.namespace.is_empty() && found.namespace != dependent.namespace;
+    let meant = !elsewhere && found.name == reference.name && is_kind(&found.kind, reference);
+    Guess { solid: meant && !owner.waits(), elsewhere }
 }
 
 /// A reference may name any version of a kind; the watches use the preferred one.

@@ -8,12 +8,12 @@ use bowline_machinery::{Context, EffectError, Effects, Recorder, Role, RunError,
 
 use tokio_util::sync::CancellationToken;
 
+use super::absent::Absent;
 use super::decide::decide;
 use super::model::{Action, Identity, Observed, Why};
 use super::monitors::{self, Shared};
-use super::observe::Absent;
 
-/// How long the first lists may take before work begins without them.
+/// How long the first lists, and those of a new leader, may take before work begins without them.
 const START: Duration = Duration::from_secs(30);
 
 pub struct Collector {
@@ -38,7 +38,8 @@ impl Role for Collector {
     type Why = Why;
 
     async fn start(context: Context<Arc<Identity>>, _: ()) -> Result<Self, RunError> {
-        let shared = Shared::new(context.ports.client.clone(), context.queue);
+        let shared =
+            Shared::new(context.ports.client.clone(), context.ports.host.random.clone(), context.queue);
         let watching = context.ports.stop.child_token();
         tokio::spawn(monitors::run(shared.clone(), watching.clone()));
         Ok(Self {
@@ -52,7 +53,12 @@ impl Role for Collector {
     }
 
     /// The kinds are only known to discovery, so none has a cache here.
-    fn watch(&self, _: &mut Watches<Self>) {}
+    fn watch(&self, watches: &mut Watches<Self>) {
+        let shared = self.shared.clone();
+        watches.fresh(async move {
+            let _ = tokio::time::timeout(START, shared.refreshed()).await;
+        });
+    }
 
     /// Before the first lists are complete, an owner that is there would have to be asked for. A kind that cannot be listed
     /// is waited for only by objects whose dependents it may hold.
@@ -71,6 +77,9 @@ impl Role for Collector {
         self.perform(action, &seen).await
     }
     fn waiting(&self, key: &Arc<Identity>, _: &Observed, why: &Why) {
+        if let Why::UnknownKind { api_version, kind } = why {
+            self.shared.awaits_kind(key, api_version, kind);
+        }
         if let Why::InvalidNamespace(owner) = why
             && self.told.news(key, &why.to_string())
         {
@@ -82,5 +91,6 @@ impl Role for Collector {
     }
     fn settled(&self, key: &Arc<Identity>) {
         self.told.forget(key);
+        self.shared.forget(key);
     }
 }

@@ -1,5 +1,7 @@
 //! The decision table, GC-1 as a property, and the graph on its own.
 
+mod standby;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -146,16 +148,20 @@ fn collecting() {
 fn letting_go() {
     let foreground = || seen(&[]).deleting().finalizer(keys::FOREGROUND_DELETION);
     let orphan = || seen(&[]).deleting().finalizer(keys::ORPHAN_DEPENDENTS);
-    let nobody = Stragglers::None;
+    let none_left = || Stragglers::None;
     let go = |finalizer| Do(Action::RemoveFinalizer(finalizer));
     check([
         ("nothing blocks", foreground(), go(keys::FOREGROUND_DELETION)),
         ("something blocks", foreground().parent(), Wait(Why::Blocked(1))),
         ("something may block", foreground().incomplete(), Wait(Why::Incomplete)),
-        ("all are free", orphan().stragglers(nobody), go(keys::ORPHAN_DEPENDENTS)),
+        ("all are free", orphan().stragglers(none_left()), go(keys::ORPHAN_DEPENDENTS)),
         ("nobody looked", orphan(), Wait(Why::Incomplete)),
-        ("one came late", orphan().stragglers(Stragglers::Found(1)), Wait(Why::Unorphaned(1))),
-        ("one is not free", orphan().parent().stragglers(nobody), Wait(Why::Unorphaned(1))),
+        (
+            "one came late",
+            orphan().stragglers(Stragglers::Found(vec![node("b", &["a"])])),
+            Do(Action::TakeIn),
+        ),
+        ("one is not free", orphan().parent().stragglers(none_left()), Wait(Why::Unorphaned(1))),
         ("held by others", seen(&[]).deleting().finalizer("example.com/x"), Done),
     ]);
 }
@@ -264,11 +270,29 @@ fn kinds_of_a_server() {
         ]},
     ]))
     .unwrap();
-    let kinds = Kinds::of(groups);
+    let kinds = Kinds::of(groups, &Kinds::default());
     let collected: Vec<String> =
         kinds.collectable.values().map(|kind| format!("{} {}", kind.api_version, kind.plural)).collect();
     assert_eq!(collected, ["v1 configmaps", "x.io/v2 things"]);
     assert_eq!(kinds.find("x.io/v1", "Thing").map(|kind| kind.version.as_str()), Some("v1"));
     assert!(kinds.find("v1", "Event").is_some_and(|kind| kind.namespaced), "an owner may be of any kind");
     assert!(kinds.find("x.io/v3", "Thing").is_none());
+}
+
+/// An aggregated server is down, and the API server that answers has restarted meanwhile.
+#[test]
+fn kinds_that_discovery_cannot_speak_of_stay_known() {
+    let discovery = |freshness: &str, resources: serde_json::Value| -> Vec<APIGroupDiscovery> {
+        let version = json!({"version": "v1", "freshness": freshness, "resources": resources});
+        serde_json::from_value(json!([{"metadata": {"name": "x.io"}, "versions": [version]}])).unwrap()
+    };
+    let things = json!([{
+        "resource": "things", "responseKind": {"group": "x.io", "version": "v1", "kind": "Thing"},
+        "scope": "Namespaced", "verbs": ["delete", "list", "watch"],
+    }]);
+    let before = Kinds::of(discovery("Current", things), &Kinds::default());
+    assert_eq!(before.collectable.len(), 1);
+    assert_eq!(Kinds::of(discovery("Stale", json!([])), &before), before);
+    let removed = Kinds::of(discovery("Current", json!([])), &before);
+    assert_eq!(removed, Kinds::default(), "the group itself says that it has none");
 }

@@ -4,7 +4,7 @@
 //! nothing else). A kubelet may not change its own taints: NodeRestriction refuses it.
 //!
 //! # Upstream
-//! Differs in what is missing: nodes that fall silent are not marked Unknown yet, and no pod is evicted.
+//! Differs in what is missing ([`LACKS`]): heartbeats are not watched, so that a node that has lost power stays Ready.
 
 mod act;
 mod decide;
@@ -13,6 +13,9 @@ mod observe;
 mod role;
 #[cfg(test)]
 mod tests;
+
+/// What kube-controller-manager says about it when it starts.
+pub const LACKS: &str = "nodes that stop reporting are not marked as NotReady and their pods are not evicted: their volumes stay attached until a person deletes these pods by force and taints the node with node.kubernetes.io/out-of-service; leave this controller to upstream's program where that matters";
 
 pub use decide::decide;
 pub use model::{Action, Observed, Why};

@@ -1,4 +1,4 @@
-//! One write: the claim with or without the finalizer, unless it changed since.
+//! One write: the claim with or without the finalizer, unless it changed since; or a word to the cache.
 
 use bowline_api::{Meta, PersistentVolumeClaim, keys};
 use bowline_machinery::EffectError;
@@ -9,15 +9,26 @@ use super::role::Protection;
 
 impl Protection {
     pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
-        self.effects.replace(Part::Main, &written(action, &seen.claim)).await.map(drop)
+        let claim = match action {
+            Action::AddFinalizer => guarded(&seen.claim),
+            Action::RemoveFinalizer => unguarded(&seen.claim),
+            Action::TakeIn(user) => {
+                self.pods.note((*user).clone());
+                return Ok(());
+            }
+        };
+        self.effects.replace(Part::Main, &claim).await.map(drop)
     }
 }
 
-pub(super) fn written(action: Action, claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
+fn guarded(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
-    match action {
-        Action::AddFinalizer => claim.add_finalizer(keys::PVC_PROTECTION),
-        Action::RemoveFinalizer => claim.remove_finalizer(keys::PVC_PROTECTION),
-    }
+    claim.add_finalizer(keys::PVC_PROTECTION);
+    claim
+}
+
+pub(super) fn unguarded(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
+    let mut claim = claim.clone();
+    claim.remove_finalizer(keys::PVC_PROTECTION);
     claim
 }

@@ -10,8 +10,9 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
     match (seen.claim.deleting(), guarded, &seen.usage) {
         (false, false, _) => Step::Do(Action::AddFinalizer),
         (false, true, _) => Step::Done,
-        (true, true, Usage::Nobody) => Step::Do(Action::RemoveFinalizer),
+        (true, true, Usage::Unused) => Step::Do(Action::RemoveFinalizer),
         (true, true, Usage::Pod(name)) => Step::Wait(Why::Used(name.clone())),
+        (true, true, Usage::OnlyLive(user)) => Step::Do(Action::TakeIn(user.clone())),
         (true, true, Usage::Unasked) => Step::Wait(Why::Unasked),
         // A finalizer cannot be added to what is being deleted.
         (true, false, _) => Step::Done,

@@ -1,22 +1,22 @@
 //! What the API server itself says about pods, shared by all claims of a namespace that ask at the same time.
 //!
 //! A list costs as much as there are pods, so a thousand claims that are deleted together must not ask a thousand
-//! times. An answer is good for everybody who asked before its list began.
+//! times. An answer is good for everybody who asked before its list began. It is kept only while one of them waits for it, so
+//! nothing is remembered from one look to the next.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_api::{Meta, Pod};
-use bowline_machinery::{Cache, EffectError, Effects};
+use bowline_api::Pod;
+use bowline_machinery::{EffectError, Effects};
 
 use super::decide::used_by;
 
 /// Claim to the first pod that uses it, in one namespace.
-pub(super) type Users = BTreeMap<String, String>;
+pub(super) type Users = BTreeMap<String, Arc<Pod>>;
 
 pub(super) struct Live {
     effects: Effects,
-    pods: Cache<Pod>,
     namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
 }
 
@@ -35,13 +35,23 @@ struct Answer {
 }
 
 impl Live {
-    pub fn new(effects: Effects, pods: Cache<Pod>) -> Self {
-        Self { effects, pods, namespaces: Mutex::default() }
+    pub fn new(effects: Effects) -> Self {
+        Self { effects, namespaces: Mutex::default() }
     }
 
     /// Users of claims in a namespace, from a list that began after this call did.
     pub async fn users(&self, namespace: &str) -> Result<Arc<Users>, EffectError> {
         let shared = self.namespace(namespace);
+        let users = self.ask(namespace, &shared).await;
+        let mut all = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        // The map and this call hold it: no other call waits for its answer.
+        if Arc::strong_count(&shared) == 2 {
+            all.remove(namespace);
+        }
+        users
+    }
+
+    async fn ask(&self, namespace: &str, shared: &Namespace) -> Result<Arc<Users>, EffectError> {
         let question = shared.ask();
         let mut last = shared.last.lock().await;
         if let Some(answer) = last.as_ref().filter(|answer| answer.covers >= question) {
@@ -50,11 +60,8 @@ impl Live {
         // Neighbours that are ready to ask do so now, before the list begins that will answer them too.
         tokio::task::yield_now().await;
         let covers = shared.asked();
-        let pods: Vec<Pod> = self.effects.list_live(namespace).await?;
-        let users = Arc::new(users_of(&pods));
+        let users = Arc::new(users_of(self.effects.list_live(namespace).await?));
         *last = Some(Answer { covers, users: users.clone() });
-        // A pod that the cache has not heard of yet: told now, so that its end is news and wakes the claim.
-        pods.into_iter().filter(|pod| !used_by(pod).is_empty()).for_each(|pod| self.pods.note(pod));
         Ok(users)
     }
 
@@ -76,11 +83,11 @@ impl Namespace {
     }
 }
 
-pub(super) fn users_of(pods: &[Pod]) -> Users {
+pub(super) fn users_of(pods: Vec<Pod>) -> Users {
     let mut users = Users::new();
-    for pod in pods {
-        for claim in used_by(pod) {
-            users.entry(claim).or_insert_with(|| pod.name().to_owned());
+    for pod in pods.into_iter().map(Arc::new) {
+        for claim in used_by(&pod) {
+            users.entry(claim).or_insert_with(|| pod.clone());
         }
     }
     users

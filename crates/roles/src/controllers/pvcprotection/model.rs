@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_api::PersistentVolumeClaim;
+use bowline_api::{PersistentVolumeClaim, Pod};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -12,26 +12,30 @@ pub struct Observed {
 }
 
 /// Who uses a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Usage {
     /// Not asked: the claim is not being deleted, or nothing guards it.
     Unasked,
     /// A pod that has a node.
     Pod(String),
-    /// Nobody, says the API server itself.
-    Nobody,
+    /// One that the API server tells of and the cache has not heard of yet.
+    OnlyLive(Arc<Pod>),
+    /// No pod, says the API server itself.
+    Unused,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     AddFinalizer,
     RemoveFinalizer,
+    /// Tells the cache of a user, so that its end is news and wakes the claim.
+    TakeIn(Arc<Pod>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     Used(String),
-    /// Nobody has looked yet.
+    /// It was not looked for yet.
     Unasked,
 }
 

@@ -22,6 +22,6 @@ impl Protection {
             return Ok(Usage::Pod(user.name().to_owned()));
         }
         let users = self.live.users(&key.namespace).await?;
-        Ok(users.get(&key.name).map_or(Usage::Nobody, |pod| Usage::Pod(pod.clone())))
+        Ok(users.get(&key.name).map_or(Usage::Unused, |pod| Usage::OnlyLive(pod.clone())))
     }
 }

@@ -31,7 +31,7 @@ impl Role for Protection {
         let (effects, informers) = (context.effects, &context.ports.informers);
         let pods = informers.of();
         indexes::pods(&pods);
-        Ok(Self { claims: informers.of(), live: Live::new(effects.clone(), pods.clone()), pods, effects })
+        Ok(Self { claims: informers.of(), live: Live::new(effects.clone()), pods, effects })
     }
     fn watch(&self, watches: &mut Watches<Self>) {
         watches.on(&self.claims, |_, change, queue| {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{EphemeralVolumeSource, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 
-use super::act::written;
+use super::act::unguarded;
 use super::decide::{decide, used_by};
 use super::live::users_of;
 use super::model::{Action, Observed, Usage, Why};
@@ -28,12 +28,15 @@ fn seen(guarded: bool, deleting: bool, usage: Usage) -> Observed {
 #[test]
 fn decisions() {
     let pod = || Usage::Pod("p".into());
+    let only_live = || Usage::OnlyLive(Arc::new(user("n")));
+    let take_in = Action::TakeIn(Arc::new(user("n")));
     let table = [
         ("new", seen(false, false, Usage::Unasked), Do(Action::AddFinalizer)),
         ("guarded", seen(true, false, Usage::Unasked), Done),
         ("deleted, used", seen(true, true, pod()), Wait(Why::Used("p".into()))),
+        ("deleted, only the API server knows its user", seen(true, true, only_live()), Do(take_in)),
         ("deleted, nobody was asked", seen(true, true, Usage::Unasked), Wait(Why::Unasked)),
-        ("deleted, unused", seen(true, true, Usage::Nobody), Do(Action::RemoveFinalizer)),
+        ("deleted, unused", seen(true, true, Usage::Unused), Do(Action::RemoveFinalizer)),
         ("deleted, others hold it", seen(false, true, Usage::Unasked), Done),
     ];
     for (name, seen, expected) in table {
@@ -79,18 +82,19 @@ fn which_pods_count() {
     for (name, pod, expected) in table {
         assert_eq!(used_by(&pod), expected, "{name}");
     }
-    assert_eq!(users_of(&[user(""), user("n")]).get("data").map(String::as_str), Some("p"));
-    assert!(users_of(&[user("")]).is_empty());
+    assert_eq!(users_of(vec![user(""), user("n")]).get("data").map(|pod| pod.name()), Some("p"));
+    assert!(users_of(vec![user("")]).is_empty());
 }
 
 #[test]
 fn other_finalizers_stay() {
-    let after = written(Action::RemoveFinalizer, &seen(true, true, Usage::Nobody).claim);
+    let after = unguarded(&seen(true, true, Usage::Unused).claim);
     assert_eq!(after.metadata.finalizers.unwrap(), ["example.com/other"]);
 }
 
 fn any_usage() -> impl Strategy<Value = Usage> {
-    prop_oneof![Just(Usage::Unasked), Just(Usage::Nobody), "[a-z]{1,3}".prop_map(Usage::Pod)]
+    let only_live = Usage::OnlyLive(Arc::new(user("n")));
+    prop_oneof![Just(Usage::Unasked), Just(Usage::Unused), Just(only_live), "[a-z]{1,3}".prop_map(Usage::Pod)]
 }
 
 proptest! {
@@ -98,7 +102,7 @@ proptest! {
     fn only_the_api_servers_word_lets_a_claim_go(guarded: bool, deleting: bool, usage in any_usage()) {
         let seen = seen(guarded, deleting, usage);
         if decide(&seen) == Do(Action::RemoveFinalizer) {
-            prop_assert!(seen.usage == Usage::Nobody && seen.claim.deleting());
+            prop_assert!(seen.usage == Usage::Unused && seen.claim.deleting());
         }
     }
 }

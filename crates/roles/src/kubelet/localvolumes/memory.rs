@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bowline_machinery::listeners::Listeners;
+
 use super::model::{Presence, State};
 use super::plan::Plugin;
-
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Clones share it.
 #[derive(Clone, Default)]
@@ -18,7 +18,7 @@ pub struct Memory {
 struct Inner {
     /// By the UID of the pod, then by the name of the volume.
     pods: Mutex<BTreeMap<String, BTreeMap<String, State>>>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
 }
 
 impl Memory {
@@ -82,12 +82,11 @@ impl Memory {
 
     /// Calls `handler` with the UID of a pod whenever one of its volumes changes.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     fn changed(&self, uid: &str) {
-        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        handlers.iter().for_each(|handler| handler(uid));
+        self.inner.listeners.tell(uid);
     }
 
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, State>>> {

@@ -28,6 +28,7 @@ mod model;
 mod observe;
 mod payload;
 mod plan;
+mod prepare;
 mod reconstruct;
 mod role;
 #[cfg(test)]

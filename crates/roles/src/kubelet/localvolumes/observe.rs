@@ -1,12 +1,12 @@
 //! From the caches, the watches and the memory to what is decided on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_api::{Meta, Node, ObjectKey, Pod, pod};
+use bowline_api::{Meta, ObjectKey, Pod, pod};
 use bowline_machinery::Found;
 
-use super::model::{Observed, Presence, State, Want};
+use super::model::{Observed, State, Want};
 use super::payload::{self, Entries, Files};
 use super::plan::{self, ObjectKind, Plan, Source};
 use super::role::Manager;
@@ -18,34 +18,15 @@ pub fn key(uid: &str, name: &str) -> String {
 }
 
 impl Manager {
-    /// `None` when the volume is neither wanted nor here.
+    /// `None` when the volume is neither remembered as wanted nor here.
     pub(super) fn seen(&self, key: &str) -> Option<Observed> {
         let (uid, name) = key.split_once('/')?;
-        let known = self.memory.get(uid, name);
-        if known.is_none() {
-            let (pod, plan) = self.asked(uid, name)?;
-            if self.want(uid, Some(&pod)) != Want::Ready {
-                return None;
-            }
-            // Remembered, and only then is the pod looked at: whoever takes it away after that look sees this, too.
-            self.memory.expect(uid, name, plan.plugin);
-        }
+        let state = self.memory.get(uid, name)?;
         let asked = self.asked(uid, name);
         let want = self.want(uid, asked.as_ref().map(|(pod, _)| pod.as_ref()));
-        let state = match (known, &asked) {
-            (Some(state), _) => state,
-            (None, Some((_, plan))) if want == Want::Ready => State::new(plan.plugin, Presence::Absent),
-            (None, _) => {
-                self.memory.forget(uid, name);
-                return None;
-            }
-        };
         let files = match &asked {
-            Some((pod, plan)) if want == Want::Ready => self.files(key, pod, plan, &state),
-            _ => {
-                self.follow(key, &[], "");
-                Files::Looking
-            }
+            Some((pod, plan)) if want == Want::Ready => self.files(pod, plan, &state),
+            _ => Files::Looking,
         };
         Some(Observed {
             uid: uid.to_owned(),
@@ -60,7 +41,7 @@ impl Manager {
     }
 
     /// The pod, and what it says of the volume.
-    fn asked(&self, uid: &str, name: &str) -> Option<(Arc<Pod>, Plan)> {
+    pub(super) fn asked(&self, uid: &str, name: &str) -> Option<(Arc<Pod>, Plan)> {
         let pod = self.pod(uid)?;
         let plan = plan::of_pod(&pod).find(|(found, _)| *found == name)?.1;
         Some((pod, plan))
@@ -71,7 +52,7 @@ impl Manager {
     }
 
     /// As long as a container may run, nothing is taken from it.
-    fn want(&self, uid: &str, pod: Option<&Pod>) -> Want {
+    pub(super) fn want(&self, uid: &str, pod: Option<&Pod>) -> Want {
         let lives = pod.is_some_and(|pod| !pod.deleting() && !pod::terminated(pod));
         match (lives, self.tenants.inside(uid)) {
             (true, true) if self.tenants.evicting() => Want::AsItIs,
@@ -82,26 +63,12 @@ impl Manager {
         }
     }
 
-    fn files(&self, key: &str, pod: &Pod, plan: &Plan, state: &State) -> Files {
+    fn files(&self, pod: &Pod, plan: &Plan, state: &State) -> Files {
         let sources = plan.sources.as_deref().unwrap_or_default();
-        self.follow(key, sources, pod.namespace());
-        let node = self.ports.informers.of::<Node>().named(&self.node_name);
+        let node = self.nodes.named(&self.node_name);
         let objects = self.objects(sources, pod.namespace());
         let world = payload::World { pod, node: node.as_deref(), objects: &objects, tokens: &state.tokens };
         payload::collect(sources, &world)
-    }
-
-    /// From now on changes of exactly these objects concern the volume.
-    fn follow(&self, key: &str, sources: &[Source], namespace: &str) {
-        let named = |wanted: ObjectKind| -> BTreeSet<ObjectKey> {
-            let names = sources.iter().filter_map(|source| match source {
-                Source::Object { kind, name, .. } if *kind == wanted => Some(ObjectKey::new(namespace, name)),
-                _ => None,
-            });
-            names.collect()
-        };
-        self.maps.follow(key, &named(ObjectKind::ConfigMap));
-        self.secrets.follow(key, &named(ObjectKind::Secret));
     }
 
     fn objects(&self, sources: &[Source], namespace: &str) -> BTreeMap<(ObjectKind, String), Found<Entries>> {

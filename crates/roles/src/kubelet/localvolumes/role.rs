@@ -109,6 +109,10 @@ impl Role for Manager {
         self.memory.uids().iter().for_each(|uid| self.wake_known(uid));
         Ok(())
     }
+    async fn prepare(&self, key: &String) -> Result<(), EffectError> {
+        self.remember(key);
+        Ok(())
+    }
     async fn observe(&self, key: &String) -> Result<Option<Observed>, EffectError> {
         Ok(self.seen(key))
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bowline_machinery::listeners::Listeners;
+
 type Names = BTreeSet<String>;
-type OnWanted = Box<dyn Fn() + Send + Sync>;
-type OnAccepted = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Filled by whoever mounts, published by whoever writes the node status; clones share it.
 #[derive(Clone, Default)]
@@ -16,8 +16,8 @@ pub struct InUse {
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    on_wanted: Mutex<Vec<OnWanted>>,
-    on_accepted: Mutex<Vec<OnAccepted>>,
+    wanted: Listeners<()>,
+    accepted: Listeners<str>,
 }
 
 #[derive(Default)]
@@ -46,6 +46,10 @@ impl InUse {
         }
     }
 
+    pub fn any(&self) -> bool {
+        !self.state().wanted.is_empty()
+    }
+
     pub fn contains(&self, name: &str) -> bool {
         self.state().wanted.contains(name)
     }
@@ -63,11 +67,12 @@ impl InUse {
 
     /// Calls `handler` with each volume that has newly been accepted.
     pub fn on_accepted(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.on_accepted.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.accepted.add(handler);
     }
 
-    pub(super) fn on_wanted(&self, handler: impl Fn() + Send + Sync + 'static) {
-        self.inner.on_wanted.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+    /// Calls `handler` whenever the list changes.
+    pub fn on_wanted(&self, handler: impl Fn() + Send + Sync + 'static) {
+        self.inner.wanted.add(move |()| handler());
     }
 
     /// What to publish and what is accepted; `None` while the list is incomplete.
@@ -91,13 +96,11 @@ impl InUse {
             state.accepted.extend(fresh.iter().cloned());
             fresh
         };
-        let handlers = self.inner.on_accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        fresh.iter().for_each(|name| handlers.iter().for_each(|handler| handler(name)));
+        fresh.iter().for_each(|name| self.inner.accepted.tell(name));
     }
 
     fn wanted_changed(&self) {
-        let handlers = self.inner.on_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        handlers.iter().for_each(|handler| handler());
+        self.inner.wanted.tell(&());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

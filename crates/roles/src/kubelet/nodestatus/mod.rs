@@ -18,6 +18,7 @@ mod memory;
 mod model;
 mod object;
 mod observe;
+mod prepare;
 mod role;
 #[cfg(test)]
 mod tests;

@@ -1,31 +1,17 @@
 //! This node's objects: from the caches, and its lease as it was last written.
 
-use bowline_api::{CSINode, ObjectKey, keys};
+use bowline_api::{ObjectKey, keys};
 use bowline_machinery::EffectError;
 
-use super::model::{Key, LOOK, LeaseSeen, NodeSeen, Observed};
+use super::model::{Key, LeaseSeen, NodeSeen, Observed};
 use super::role::Status;
 
 impl Status {
     pub(super) async fn see(&self, key: &Key) -> Result<Observed, EffectError> {
         Ok(match key {
-            Key::Node => {
-                self.read_csi_node().await?;
-                Observed::Node(Box::new(self.see_node()))
-            }
+            Key::Node => Observed::Node(Box::new(self.see_node())),
             Key::Lease => Observed::Lease(Box::new(self.see_lease().await?)),
         })
-    }
-
-    /// A node may not watch its CSINode: it is read now and then, and what this process wrote is in the cache.
-    async fn read_csi_node(&self) -> Result<(), EffectError> {
-        let asked = self.ports.host.uptime.uptime();
-        if self.memory.csi_node_age(asked).is_some_and(|age| age < LOOK) {
-            return Ok(());
-        }
-        self.effects.read_through::<CSINode>(&ObjectKey::cluster(&self.node_name)).await?;
-        self.memory.read_csi_node(asked);
-        Ok(())
     }
 
     fn see_node(&self) -> NodeSeen {

@@ -1,14 +1,15 @@
 //! The role: watches of the node's own objects, and the two safety timers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bowline_api::{CSINode, Meta, Node};
-use bowline_machinery::queue::Backoff;
+use bowline_api::{CSINode, Meta, Node, ObjectKey};
+use bowline_machinery::queue::{Backoff, Verdict};
 use bowline_machinery::role::reconcile;
 use bowline_machinery::{Cache, Context, EffectError, Effects, Ports, Queue, Role, RunError, Step, Watches};
 use k8s_openapi::api::core::v1::Taint;
@@ -19,14 +20,25 @@ use super::machine::Machine;
 use super::memory::Memory;
 use super::model::{Action, Key, LEASE_RENEWAL, LOOK, Observed, Why};
 
-/// How long the last report may take.
-const LAST_WORD: Duration = Duration::from_secs(5);
+/// How long the last report may take, and the pause before it is tried again.
+const LAST_REPORT: Duration = Duration::from_secs(5);
+const REPORT_AGAIN: Duration = Duration::from_millis(200);
 
 /// Turns the node to not ready before it stops; clones share it.
 #[derive(Clone, Default)]
 pub struct Switch {
     off: Arc<AtomicBool>,
+    /// No last report is sent.
+    silent: Arc<AtomicBool>,
+    /// The API server has the node's last report.
+    reported: Arc<AtomicBool>,
     wake: Arc<Mutex<Option<Queue<Key>>>>,
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Switch").field("off", &self.off).finish_non_exhaustive()
+    }
 }
 
 impl Switch {
@@ -37,6 +49,16 @@ impl Switch {
         if let Some(queue) = wake.as_ref() {
             queue.add(Key::Node);
         }
+    }
+
+    /// The containers are left to the next process, which says how the node is.
+    pub fn leave(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the API server has the node's last report: not ready, and what is still mounted.
+    pub fn reported(&self) -> bool {
+        self.reported.load(Ordering::SeqCst)
     }
 
     pub(super) fn is_off(&self) -> bool {
@@ -139,6 +161,9 @@ impl Role for Status {
         [Key::Node, Key::Lease].into_iter().for_each(|key| self.queue.add(key));
         Ok(())
     }
+    async fn prepare(&self, key: &Key) -> Result<(), EffectError> {
+        self.read_unwatched(key).await
+    }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
         self.see(key).await.map(Some)
     }
@@ -158,12 +183,26 @@ impl Role for Status {
     fn backoff(&self) -> Backoff {
         Backoff { start: Duration::from_millis(200), max: Duration::from_secs(7) }
     }
-    /// One try: what stops us may have stopped the API server, too.
+    /// For a moment: what stops us may have stopped the API server, too. The watch has ended with the process, so what
+    /// others changed since is read.
     async fn finish(&self) {
-        if !self.reports_stop {
+        if !self.reports_stop || self.switch.silent.load(Ordering::SeqCst) {
             return;
         }
         self.switch.turn_off();
-        let _ = tokio::time::timeout(LAST_WORD, reconcile(self, &Key::Node)).await;
+        let node = ObjectKey::cluster(&self.node_name);
+        let last_report = async {
+            loop {
+                match reconcile(self, &Key::Node).await {
+                    Verdict::Stale if self.effects.read_through::<Node>(&node).await.is_ok() => {}
+                    Verdict::Stale | Verdict::Retry => tokio::time::sleep(REPORT_AGAIN).await,
+                    _ => break,
+                }
+            }
+            self.switch.reported.store(true, Ordering::SeqCst);
+        };
+        if tokio::time::timeout(LAST_REPORT, last_report).await.is_err() {
+            tracing::warn!(node = self.node_name, "the API server did not take the node's last report");
+        }
     }
 }

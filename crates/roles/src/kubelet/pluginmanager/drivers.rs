@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_machinery::csi::{self, Classes};
 use bowline_machinery::effect::{EffectError, Effects, Fate};
+use bowline_machinery::listeners::Listeners;
 use bowline_proto::csi::v1::NodeGetCapabilitiesRequest;
 use bowline_proto::csi::v1::node_service_capability::{self, rpc};
 
@@ -58,8 +59,6 @@ const CONFLICT: i32 = 409;
 /// Limit of each question to a driver.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
-
 /// The table; clones share it.
 #[derive(Clone, Default)]
 pub struct Drivers {
@@ -69,7 +68,7 @@ pub struct Drivers {
 #[derive(Default)]
 struct Inner {
     table: Mutex<BTreeMap<String, Registered>>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
 }
 
 impl Drivers {
@@ -99,7 +98,7 @@ impl Drivers {
 
     /// Calls `handler` with the name of a driver whenever it comes or goes.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.handlers().push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     pub(super) fn insert(&self, driver: Registered) {
@@ -115,14 +114,10 @@ impl Drivers {
     }
 
     fn changed(&self, name: &str) {
-        self.handlers().iter().for_each(|handler| handler(name));
+        self.inner.listeners.tell(name);
     }
 
     fn table(&self) -> MutexGuard<'_, BTreeMap<String, Registered>> {
         self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn handlers(&self) -> MutexGuard<'_, Vec<Handler>> {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

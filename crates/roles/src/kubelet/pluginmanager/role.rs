@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bowline_api::{CSINode, Meta, Node};
+use bowline_host::net::DirEvent;
+use bowline_machinery::backoff::Backoff as Pauses;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Cache, Context, EffectError, Effects, Ports, Queue, Role, RunError, Step, Watches};
+
+use tokio::sync::mpsc;
 
 use super::decide::decide;
 use super::drivers::Drivers;
@@ -58,17 +62,21 @@ impl Role for Manager {
         watches.on(&self.nodes, |role, change, _| role.wake(change.new.as_deref()));
         watches.on(&self.csi_nodes, |role, change, _| role.wake(change.new.as_deref()));
     }
-    /// Follows the directory.
+    /// Follows the directory; without it no driver can come, but the pods of others go on.
     async fn alongside(&self) -> Result<(), RunError> {
-        let path = self.registry.display().to_string();
-        let watch = self.ports.host.net.watch_dir(&self.registry).await;
-        let mut events =
-            watch.map_err(|source| RunError::Io { what: "watch", path: path.clone(), source })?;
-        while let Some(event) = events.recv().await {
-            tracing::debug!(?event, "plugin socket");
-            self.queue.add(Key::Socket(self.memory.take(&event)));
+        let mut pauses = Pauses::new(self.ports.host.random.clone());
+        loop {
+            let why = match self.ports.host.net.watch_dir(&self.registry).await {
+                Ok(events) => {
+                    self.follow(events).await;
+                    "the watch ended".to_owned()
+                }
+                Err(error) => error.to_string(),
+            };
+            let (path, pause) = (self.registry.display(), pauses.failed());
+            tracing::error!(%path, why, ?pause, "cannot watch for plugins, trying again; `sysctl fs.inotify` shows the limits");
+            tokio::time::sleep(pause).await;
         }
-        Err(RunError::Refused(format!("the watch of `{path}` ended")))
     }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
         Ok(Some(self.see(key)))
@@ -89,6 +97,19 @@ impl Role for Manager {
 }
 
 impl Manager {
+    /// Sockets that went while nothing was watched have left no event.
+    async fn follow(&self, mut events: mpsc::Receiver<DirEvent>) {
+        for path in self.memory.known() {
+            if let Ok(None) = self.ports.host.disk.kind(&path).await {
+                self.queue.add(Key::Socket(self.memory.take(&DirEvent::Removed(path))));
+            }
+        }
+        while let Some(event) = events.recv().await {
+            tracing::debug!(?event, "plugin socket");
+            self.queue.add(Key::Socket(self.memory.take(&event)));
+        }
+    }
+
     fn wake<K: Meta>(&self, object: Option<&K>) {
         if object.is_some_and(|o| o.name() == self.node_name) {
             self.memory.known().into_iter().for_each(|path| self.queue.add(Key::Socket(path)));

@@ -27,6 +27,7 @@ mod leftovers;
 mod model;
 mod observe;
 mod perform;
+mod prepare;
 mod probes;
 mod role;
 mod runtime;

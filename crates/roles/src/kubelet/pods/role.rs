@@ -139,6 +139,10 @@ impl Role for Pods {
         *self.cleaning.lock().unwrap_or_else(PoisonError::into_inner) = Some(cleaning);
         Ok(())
     }
+    async fn prepare(&self, uid: &String) -> Result<(), EffectError> {
+        self.remember(uid);
+        Ok(())
+    }
     async fn observe(&self, uid: &String) -> Result<Option<Observed>, EffectError> {
         Ok(self.seen(uid))
     }

@@ -8,7 +8,7 @@ use bowline_api::{Meta, Pod};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
-use super::model::{Attempt, Exit, Hook, HookState, Outcome, ProbeKind, SIGKILL, State};
+use super::model::{Attempt, Exit, Hook, HookState, Outcome, PodVolumes, ProbeKind, SIGKILL, State};
 use crate::kubelet::Reported;
 
 /// A run of this length ends a series of crashes.
@@ -48,8 +48,7 @@ impl Runtime {
     /// Changes what is known about a pod; one that was not known is from now on, and may have a directory.
     pub fn update<T>(&self, uid: &str, change: impl FnOnce(&mut PodMemory) -> T) -> T {
         let mut pods = self.pods();
-        let fresh = || PodMemory { directory: true, ..PodMemory::default() };
-        change(pods.entry(uid.to_owned()).or_insert_with(fresh))
+        change(pods.entry(uid.to_owned()).or_insert_with(PodMemory::unknown))
     }
 
     pub fn forget(&self, uid: &str) {
@@ -166,9 +165,16 @@ impl Runtime {
 }
 
 impl PodMemory {
-    /// Takes in what the API says of the pod. How long it had been active before this process saw it, only the wall clock
-    /// says; it is asked once.
-    pub fn saw(&mut self, pod: Option<&Pod>, now: Duration, wall: Timestamp) {
+    /// A pod that was not known: it may have a directory.
+    pub fn unknown() -> Self {
+        Self { directory: true, ..Self::default() }
+    }
+
+    /// Takes in what the API says of the pod, and what is known of its volumes. How long it had been active before this
+    /// process saw it, only the wall clock says; it is asked once.
+    pub fn saw(&mut self, pod: Option<&Pod>, volumes: &PodVolumes, now: Duration, wall: Timestamp) {
+        let problem = matches!(volumes, PodVolumes::Waiting { problems, .. } if !problems.is_empty());
+        self.problem_since = problem.then(|| self.problem_since.unwrap_or(now));
         self.known_since.get_or_insert(now);
         if pod.is_some_and(Meta::deleting) {
             self.deleting_since.get_or_insert(now);

@@ -8,7 +8,7 @@
 //! | `GET /metrics` | what this process counts |
 //!
 //! With `--authorization-mode=Webhook` the API server is asked about each request ([`attributes`]); otherwise a client with a
-//! certificate of the authority in the TLS settings may ask anything, and others do not get past the handshake.
+//! certificate of the authority in the TLS settings may ask anything, and others are refused.
 
 mod attributes;
 mod exec;
@@ -27,12 +27,13 @@ mod websocket;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_host::Host;
 use bowline_host::net::{BoxStream, Listener};
-use bowline_machinery::serve::{Access, CertificateUser, Denied, Everyone, User};
+use bowline_machinery::client::one_line;
+use bowline_machinery::serve::{self, Access, Client, Denied, Everyone, Place, Places, Tls};
 use bowline_machinery::{Ports, RunError};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -44,54 +45,41 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_util::task::TaskTracker;
 
 use crate::kubelet::pods::Inspector;
 
 pub use attributes::attributes;
 
+/// Chooses the port, where it is not any free one.
+const FLAG: &str = "--port";
 /// A client that does not finish its handshake, or its request's head, in this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections at once, sessions in containers among them.
+const CONNECTIONS_MAX: usize = 1024;
 /// After a failed accept, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
-
-/// The user of a client certificate, DER, that TLS has verified.
-pub type CertificateReader = fn(&[u8]) -> Option<User>;
 
 /// Where to answer, and whom.
 #[derive(Clone)]
 pub struct Serving {
     /// `HOST:PORT`; port 0 takes any free one.
     address: String,
-    tls: Arc<ServerConfig>,
-    clients: Clients,
-}
-
-/// Who may ask what.
-#[derive(Clone)]
-struct Clients {
+    tls: Arc<Tls>,
     access: Arc<dyn Access>,
-    user_of: CertificateReader,
 }
 
 impl Serving {
     /// Each client with a certificate that `tls` demands may ask anything.
-    pub fn to_certificates(address: String, tls: Arc<ServerConfig>) -> Self {
-        Self { address, tls, clients: Clients { access: Arc::new(Everyone), user_of: |_| None } }
+    pub fn to_certificates(address: String, tls: Tls) -> Self {
+        Self::reviewed(address, tls, Arc::new(Everyone))
     }
 
     /// `access` is asked about each request, `tls` lets in clients without a certificate.
-    pub fn reviewed(
-        address: String,
-        tls: Arc<ServerConfig>,
-        access: Arc<dyn Access>,
-        user_of: CertificateReader,
-    ) -> Self {
-        Self { address, tls, clients: Clients { access, user_of } }
+    pub fn reviewed(address: String, tls: Tls, access: Arc<dyn Access>) -> Self {
+        Self { address, tls: Arc::new(tls), access }
     }
 }
 
@@ -105,17 +93,15 @@ impl fmt::Debug for Serving {
 pub(super) struct Server {
     pub port: u16,
     listener: Box<dyn Listener>,
-    tls: TlsAcceptor,
-    clients: Clients,
+    tls: Arc<Tls>,
+    access: Arc<dyn Access>,
 }
 
 pub(super) async fn bind(host: &Host, serving: &Serving) -> Result<Server, RunError> {
-    let bound = host.net.listen_tcp(&serving.address).await;
-    let failed =
-        |source| RunError::Io { what: "listen for the API server on", path: serving.address.clone(), source };
-    let (address, listener) = bound.map_err(failed)?;
-    let (tls, clients) = (TlsAcceptor::from(serving.tls.clone()), serving.clients.clone());
-    Ok(Server { port: address.port(), listener, tls, clients })
+    let bound = serve::listen(host, FLAG, &serving.address).await;
+    let (address, listener) = bound.map_err(|error| RunError::Refused(one_line(&error)))?;
+    let (tls, access) = (serving.tls.clone(), serving.access.clone());
+    Ok(Server { port: address.port(), listener, tls, access })
 }
 
 /// The pods of this node, and the machine they run on.
@@ -138,7 +124,7 @@ impl Server {
     pub async fn run(mut self, pods: Inspector, ports: Ports) -> Result<(), RunError> {
         let stop = ports.stop.clone();
         let node = Node { pods, ports };
-        let connections = TaskTracker::new();
+        let (connections, places) = (TaskTracker::new(), Places::new(CONNECTIONS_MAX));
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -147,13 +133,18 @@ impl Server {
             };
             match accepted {
                 Ok(stream) => {
+                    let Some(place) = places.take() else {
+                        tracing::debug!("too many connections to the kubelet: closing one at once");
+                        continue;
+                    };
                     let (tls, node, stop) = (self.tls.clone(), node.clone(), stop.clone());
-                    let clients = self.clients.clone();
+                    let (access, evicted) = (self.access.clone(), place.evicted());
                     connections.spawn(async move {
                         tokio::select! {
                             biased;
                             () = stop.cancelled() => {}
-                            () = connection(stream, tls, clients, node) => {}
+                            () = evicted.cancelled() => {}
+                            () = connection(stream, tls, access, node, place) => {}
                         }
                     });
                 }
@@ -169,17 +160,16 @@ impl Server {
     }
 }
 
-async fn connection(stream: BoxStream, tls: TlsAcceptor, clients: Clients, node: Node) {
-    let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
+async fn connection(stream: BoxStream, tls: Arc<Tls>, access: Arc<dyn Access>, node: Node, place: Place) {
+    let (stream, client) = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+        Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake with the kubelet"),
         Err(_) => return tracing::debug!("TLS handshake with the kubelet timed out"),
     };
-    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let user = shown.and_then(|certificate| (clients.user_of)(certificate)).map(Arc::new);
+    let peer = Arc::new(Peer { client, place: Mutex::new(place) });
     let service = service_fn(move |request| {
-        let (node, access, user) = (node.clone(), clients.access.clone(), user.clone());
-        async move { Ok::<_, Infallible>(reviewed(node, access, user, request).await) }
+        let (node, access, peer) = (node.clone(), access.clone(), peer.clone());
+        async move { Ok::<_, Infallible>(reviewed(node, access, &peer, request).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
@@ -189,18 +179,25 @@ async fn connection(stream: BoxStream, tls: TlsAcceptor, clients: Clients, node:
     }
 }
 
+/// The other end of a connection, and its place.
+struct Peer {
+    client: Client,
+    place: Mutex<Place>,
+}
+
 async fn reviewed(
     node: Node,
     access: Arc<dyn Access>,
-    user: Option<Arc<User>>,
+    peer: &Peer,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (mut head, body) = request.into_parts();
-    if let Some(user) = user {
-        head.extensions.insert(CertificateUser(user));
-    }
+    peer.client.judged().await.mark(&mut head);
     match access.allow(&head).await {
-        Ok(()) => answer(node, Request::from_parts(head, body)).await,
+        Ok(()) => {
+            peer.place.lock().unwrap_or_else(PoisonError::into_inner).keep();
+            answer(node, Request::from_parts(head, body)).await
+        }
         Err(denied) => refusal(&denied, &head),
     }
 }

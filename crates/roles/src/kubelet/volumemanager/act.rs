@@ -58,8 +58,9 @@ impl Manager {
     }
 }
 
+/// A call to the driver for one pod.
 #[derive(Clone, Copy)]
-enum Call {
+pub(super) enum Call {
     Stage,
     Publish,
     Unpublish,
@@ -69,6 +70,7 @@ impl Manager {
     /// Counts failures, and tells the pod what went wrong with its mount.
     async fn attempt(&self, seen: &Observed, target: Target, call: Call) -> Result<(), EffectError> {
         let mode = seen.needs.get(&target).map_or(Mode::Filesystem, |n| n.mode);
+        let begun = self.begins(seen, &target, call);
         let done = match (call, mode) {
             (Call::Stage, _) => self.stage(seen, &target, mode).await,
             (Call::Publish, Mode::Filesystem) => self.publish_filesystem(seen, &target).await,
@@ -77,6 +79,7 @@ impl Manager {
             (Call::Unpublish, Mode::Block) => self.unpublish_device(seen, &target).await,
         };
         self.memory.attempted(&seen.volume, &target, done.is_ok());
+        self.measure(seen, &target, (call, mode, begun), &done);
         if matches!(call, Call::Publish) && done.as_ref().is_err_and(stage_is_gone) {
             // The repeat of the stage makes it good.
             self.memory.set_stage(&seen.volume, &Staging::of(&target, mode), Presence::Uncertain);
@@ -179,7 +182,9 @@ impl Manager {
 
     /// No pod is there any more to be told of a failure: the node is.
     async fn unstage_or_tell(&self, seen: &Observed, staging: &Staging) -> Result<(), EffectError> {
+        let begun = self.ports.host.uptime.uptime();
         let unstaged = self.unstage(seen, staging).await;
+        self.measure_unstage(seen, staging, begun, &unstaged);
         if let Err(error) = &unstaged {
             let path = self.paths.staging(&seen.driver_name, &seen.handle, staging);
             let (step, volume) = match staging {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_machinery::listeners::Listeners;
+
 use super::model::{Mode, Presence, Staging, Target};
 use crate::kubelet::Reported;
 
@@ -27,11 +29,13 @@ pub struct MountState {
     /// Since when it is wanted and not there.
     pub since: Option<Duration>,
     pub reported: Option<Reported>,
+    /// When the driver was first called for the mount that is being made.
+    mounting_since: Option<Duration>,
 }
 
 impl MountState {
     fn new(mode: Mode, presence: Presence) -> Self {
-        Self { mode, presence, failures: 0, since: None, reported: None }
+        Self { mode, presence, failures: 0, since: None, reported: None, mounting_since: None }
     }
 }
 
@@ -43,8 +47,6 @@ impl VolumeState {
     }
 }
 
-type Handler = Box<dyn Fn(&str) + Send + Sync>;
-
 /// Clones share it.
 #[derive(Clone, Default)]
 pub struct Memory {
@@ -54,7 +56,7 @@ pub struct Memory {
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    handlers: Mutex<Vec<Handler>>,
+    listeners: Listeners<str>,
 }
 
 #[derive(Default)]
@@ -123,13 +125,12 @@ impl Memory {
 
     /// Calls `handler` with the UID of a pod whenever one of its mounts changes.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
-        self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.inner.listeners.add(handler);
     }
 
     /// Tells those who wait for a pod's volumes.
     pub fn changed(&self, uid: &str) {
-        let handlers = self.inner.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        handlers.iter().for_each(|handler| handler(uid));
+        self.inner.listeners.tell(uid);
     }
 
     /// Remembers who wants a volume, so that it is looked at when its driver comes; drops what is neither wanted
@@ -194,17 +195,37 @@ impl Memory {
         self.changed(&target.pod_uid);
     }
 
-    /// Since when a publication is waited for; forgotten when it is not.
-    pub fn waits(&self, volume: &str, target: &Target, waits: bool, now: Duration) -> Option<Duration> {
-        let since = |v: &mut VolumeState| {
-            let mount = v.mounts.get_mut(target)?;
+    /// Remembers since when the volume's driver is missing; forgotten when it is not.
+    pub fn driver_missing(&self, volume: &str, missing: bool, now: Duration) {
+        self.update(volume, |v| {
+            v.driver_missing_since = missing.then(|| v.driver_missing_since.unwrap_or(now));
+        });
+    }
+
+    /// Remembers since when a publication is waited for; forgotten when it is not.
+    pub fn waits(&self, volume: &str, target: &Target, waits: bool, now: Duration) {
+        self.update(volume, |v| {
+            let Some(mount) = v.mounts.get_mut(target) else { return };
             mount.since = waits.then(|| mount.since.unwrap_or(now));
             if !waits {
                 mount.reported = None;
             }
-            mount.since
-        };
-        self.update(volume, since).flatten()
+        });
+    }
+
+    /// When the mount began that is being made; `now` if it begins now.
+    pub fn mounting_since(&self, volume: &str, target: &Target, now: Duration) -> Duration {
+        let mut state = self.state();
+        let mount = state.volumes.get_mut(volume).and_then(|volume| volume.mounts.get_mut(target));
+        mount.map_or(now, |mount| *mount.mounting_since.get_or_insert(now))
+    }
+
+    pub fn mounting_ended(&self, volume: &str, target: &Target) {
+        self.update(volume, |v| {
+            if let Some(mount) = v.mounts.get_mut(target) {
+                mount.mounting_since = None;
+            }
+        });
     }
 
     /// Counts an attempt for a publication.

@@ -8,13 +8,13 @@ use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, Pod, name, node, pod,
 
 use super::desired;
 use super::memory::VolumeState;
-use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Target, Want};
+use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
 use super::role::Manager;
 use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
 /// A publication that a pod asks for.
-struct Asked {
-    mode: Mode,
+pub(super) struct Asked {
+    pub(super) mode: Mode,
     read_only: bool,
     /// The volume's name in the pod.
     volume: String,
@@ -27,13 +27,10 @@ impl Manager {
     pub(super) fn seen(&self, volume: &str) -> Option<Observed> {
         let (driver_name, handle) = name::split_unique_volume(volume)?;
         let asked = self.asked(volume);
-        let wanted = asked.iter().filter(|(_, a)| self.want(a) == Want::Mounted);
-        let wanted: BTreeMap<Target, Mode> = wanted.map(|(target, a)| (target.clone(), a.mode)).collect();
-        self.memory.expect(volume, driver_name, handle, &wanted);
         let state = self.memory.get(volume)?;
         let now = self.ports.host.uptime.uptime();
-        let csi_driver = self.ports.informers.of::<CSIDriver>().named(driver_name);
-        let own_node = self.ports.informers.of::<Node>().named(&self.node_name);
+        let csi_driver = self.csi_drivers.named(driver_name);
+        let own_node = self.nodes.named(&self.node_name);
         let sources: BTreeMap<String, Arc<PersistentVolume>> =
             asked.values().map(|a| (a.source.name().to_owned(), a.source.clone())).collect();
         let reachable =
@@ -44,10 +41,10 @@ impl Manager {
             driver_name: driver_name.to_owned(),
             handle: handle.to_owned(),
             now,
-            driver: self.driver_seen(volume, driver_name, now),
+            driver: self.driver_seen(driver_name, &state, now),
             attach: self.attach_seen(volume, csi_driver.as_deref(), own_node.as_deref()),
             may_unmount: self.tenants.counted(),
-            needs: self.needs(volume, &asked, &state, now),
+            needs: self.needs(&asked, &state),
             stages: state.stages.clone(),
             unreachable: unreachable.collect(),
             pods: asked.values().map(|a| (a.pod.uid().to_owned(), a.pod.clone())).collect(),
@@ -58,7 +55,7 @@ impl Manager {
     }
 
     /// Publications of this volume that pods of this node ask for.
-    fn asked(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
+    pub(super) fn asked(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
         let mut asked = BTreeMap::new();
         for source in self.volumes.indexed(VOLUMES_BY_UNIQUE_NAME, unique_name) {
             let Some(claim) = volume::claim_ref(&source) else { continue };
@@ -89,33 +86,17 @@ impl Manager {
         asked
     }
 
-    fn needs(
-        &self,
-        volume: &str,
-        asked: &BTreeMap<Target, Asked>,
-        state: &VolumeState,
-        now: Duration,
-    ) -> BTreeMap<Target, Need> {
+    fn needs(&self, asked: &BTreeMap<Target, Asked>, state: &VolumeState) -> BTreeMap<Target, Need> {
         let mut needs = BTreeMap::new();
         for (target, mount) in &state.mounts {
-            let want = match asked.get(target) {
-                Some(ask) => self.want(ask),
-                None => self.want_unasked(&target.pod_uid),
-            };
-            let waits = match want {
-                Want::Mounted => mount.presence != Presence::Present,
-                Want::Gone => mount.presence != Presence::Absent,
-                Want::AsItIs => false,
-            };
-            let since = self.memory.waits(volume, target, waits, now);
             let need = Need {
-                want,
+                want: self.want_of(target, asked.get(target)),
                 mode: mount.mode,
                 read_only: asked.get(target).is_some_and(|a| a.read_only),
                 presence: mount.presence,
                 failures: mount.failures,
                 volume: asked.get(target).map(|a| a.volume.clone()).unwrap_or_default(),
-                since,
+                since: mount.since,
                 reported: mount.reported.clone(),
             };
             needs.insert(target.clone(), need);
@@ -123,7 +104,14 @@ impl Manager {
         needs
     }
 
-    fn want(&self, ask: &Asked) -> Want {
+    pub(super) fn want_of(&self, target: &Target, ask: Option<&Asked>) -> Want {
+        match ask {
+            Some(ask) => self.want(ask),
+            None => self.want_unasked(&target.pod_uid),
+        }
+    }
+
+    pub(super) fn want(&self, ask: &Asked) -> Want {
         let ending = self.tenants.evicting() || ending(&ask.pod);
         match (ending, self.tenants.inside(ask.pod.uid())) {
             (false, _) => Want::Mounted,
@@ -144,16 +132,10 @@ impl Manager {
         if kept { Want::AsItIs } else { Want::Gone }
     }
 
-    fn driver_seen(&self, volume: &str, driver: &str, now: Duration) -> DriverSeen {
+    fn driver_seen(&self, driver: &str, state: &VolumeState, now: Duration) -> DriverSeen {
         match self.drivers.get(driver) {
-            Some(driver) => {
-                self.memory.update(volume, |v| v.driver_missing_since = None);
-                DriverSeen::Registered { stages: driver.capabilities.stage_unstage }
-            }
-            None => {
-                let since = self.memory.update(volume, |v| *v.driver_missing_since.get_or_insert(now));
-                DriverSeen::Missing { since: since.unwrap_or(now) }
-            }
+            Some(driver) => DriverSeen::Registered { stages: driver.capabilities.stage_unstage },
+            None => DriverSeen::Missing { since: state.driver_missing_since.unwrap_or(now) },
         }
     }
 
@@ -180,7 +162,7 @@ impl Manager {
 
     /// What holds a place in `volumesInUse`: everything attachable that is wanted or may be here.
     pub(super) fn attachable(&self, driver: &str) -> bool {
-        volume::attach_required(self.ports.informers.of::<CSIDriver>().named(driver).as_deref())
+        volume::attach_required(self.csi_drivers.named(driver).as_deref())
     }
 }
 

@@ -135,6 +135,10 @@ impl Role for Manager {
         self.list_in_use();
         Ok(())
     }
+    async fn prepare(&self, volume: &String) -> Result<(), EffectError> {
+        self.remember(volume);
+        Ok(())
+    }
     async fn observe(&self, volume: &String) -> Result<Option<Observed>, EffectError> {
         Ok(self.seen(volume))
     }

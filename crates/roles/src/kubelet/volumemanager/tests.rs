@@ -1,5 +1,7 @@
 //! Decisions about one volume: the table, and the promises as properties.
 
+mod pools;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

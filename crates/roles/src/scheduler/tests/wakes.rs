@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_api::{CSIDriver, CSINode, CSIStorageCapacity, ObjectKey, VolumeAttachment};
+use bowline_api::{
+    CSIDriver, CSINode, CSIStorageCapacity, ObjectKey, PersistentVolumeClaim, Pod, StorageClass,
+    VolumeAttachment,
+};
 use bowline_host::fake;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Change, Context, Journal, Object, Ports, Queue, Role, Verdict, client};
@@ -31,13 +34,15 @@ async fn scheduler() -> (Scheduler, Queue<ObjectKey>) {
     for (version, driver) in [(1, "a"), (2, "b")] {
         let class = format!("class-{driver}");
         let metadata = json!({"name": class, "uid": class, "resourceVersion": version.to_string()});
-        role.classes.note(object(json!({"metadata": metadata, "provisioner": driver})));
+        role.classes.note(object::<StorageClass>(json!({"metadata": metadata, "provisioner": driver})));
         let claim = named(&format!("claim-{driver}"), version);
-        role.claims.note(object(json!({"metadata": claim, "spec": {"storageClassName": class}})));
+        role.claims.note(object::<PersistentVolumeClaim>(
+            json!({"metadata": claim, "spec": {"storageClassName": class}}),
+        ));
         let volume =
             json!({"name": "data", "persistentVolumeClaim": {"claimName": format!("claim-{driver}")}});
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
-        role.pods.note(object(json!({
+        role.pods.note(object::<Pod>(json!({
             "metadata": named(&format!("pod-{driver}"), version),
             "spec": {"containers": [], "volumes": [volume]},
             "status": {"conditions": [condition]},

@@ -17,6 +17,8 @@ use super::role::Attacher;
 
 /// Longest message that the API accepts in `attachError` and `detachError`.
 const MESSAGE_BYTES_MAX: usize = 1024;
+/// gRPC's.
+const NOT_FOUND: i32 = 5;
 
 /// The driver's answers, by attachment name and valid for one UID. Losing them costs a repeated call.
 #[derive(Default)]
@@ -83,7 +85,10 @@ impl Attacher {
                 keys::ATTACHMENT_VOLUME_HANDLE: target(seen)?.handle,
             },
         }});
-        self.effects.patch(Part::Main, seen.object.as_ref(), patch).await.map(drop)
+        self.effects.patch(Part::Main, seen.object.as_ref(), patch).await?;
+        // It was about the node that was noted before.
+        self.answers.forget(seen.object.name());
+        Ok(())
     }
 
     async fn unguard(&self, seen: &Attachment) -> Result<(), EffectError> {
@@ -104,6 +109,8 @@ impl Attacher {
 
     async fn publish(&self, seen: &Attachment, node_id: String) -> Result<(), EffectError> {
         let target = target(seen)?;
+        // What was detached before may be attached once this call is on its way.
+        self.answers.forget(seen.object.name());
         let request = ControllerPublishVolumeRequest {
             volume_id: target.handle.clone(),
             node_id,
@@ -129,11 +136,19 @@ impl Attacher {
         // Whatever was published before is no longer certain once this call is on its way.
         self.answers.forget(seen.object.name());
         let secrets = self.secrets(secret.as_ref()).await?;
+        let renamed = seen.node_id.as_ref().is_some_and(|registered| *registered != node_id);
         let request = ControllerUnpublishVolumeRequest { volume_id, node_id, secrets };
         let send =
             |request| async move { self.driver.controller().controller_unpublish_volume(request).await };
         let (rpc, object) = ("ControllerUnpublishVolume", describe(seen.object.as_ref()));
-        call(&self.effects, rpc, &object, self.timeout, Classes::Default, request, send).await?;
+        match call(&self.effects, rpc, &object, self.timeout, Classes::Default, request, send).await {
+            Err(error) if renamed && error.code == NOT_FOUND => {
+                tracing::info!(%object, %error, "the driver does not know the noted node, asking with the registered id");
+                self.answers.set(&seen.object, Answer::NodeUnknown);
+                return Ok(());
+            }
+            answer => answer?,
+        };
         self.answers.set(&seen.object, Answer::Unpublished);
         Ok(())
     }
@@ -141,25 +156,21 @@ impl Attacher {
     async fn mark_attached(&self, seen: &Attachment) -> Result<(), EffectError> {
         let context = match &seen.answer {
             Answer::Published(context) => context.clone(),
-            Answer::None | Answer::Unpublished => BTreeMap::new(),
+            Answer::None | Answer::Unpublished | Answer::NodeUnknown => BTreeMap::new(),
         };
-        let old = seen.object.status.as_ref().and_then(|s| s.attachment_metadata.as_ref());
-        let patch = json!({"status": {
-            "attached": true,
-            "attachmentMetadata": replaced_map(old, &context),
-            "attachError": null,
-        }});
+        let patch = attached_patch(&seen.object, &context);
         self.effects.patch(Part::Status, seen.object.as_ref(), patch).await?;
         self.answers.forget(seen.object.name());
         Ok(())
     }
 
     async fn mark_detached(&self, seen: &Attachment) -> Result<(), EffectError> {
-        let patch = json!({"status": {"attached": false, "attachmentMetadata": null, "detachError": null}});
+        let patch = detached_patch(&seen.object);
         gone_is_done(self.effects.patch(Part::Status, seen.object.as_ref(), patch).await)
     }
 
-    /// Tells the attach/detach controller why this attempt failed. Failing to say so changes nothing.
+    /// Tells the attach/detach controller why this attempt failed. Failing to say so changes nothing, so that a conflict is
+    /// not tried again: the next failure is saved on what the object is then.
     pub(super) async fn save_error(&self, name: &str, error: &EffectError) {
         let Some(object) = self.attachments.named(name) else { return };
         let field = if object.deleting() { "detachError" } else { "attachError" };
@@ -171,10 +182,12 @@ impl Attacher {
         if (1..=16).contains(&error.code) {
             text["errorCode"] = json!(error.code);
         }
-        let patch = json!({"status": {"attached": seen_attached(&object), field: text}});
+        let patch = error_patch(&object, field, text);
         let saved = self.effects.patch(Part::Status, object.as_ref(), patch).await;
-        if let Err(error) = gone_is_done(saved) {
-            tracing::warn!(attachment = name, %error, "save {field}");
+        match gone_is_done(saved) {
+            Err(error) if error.conflict() => tracing::debug!(attachment = name, %error, "save {field}"),
+            Err(error) => tracing::warn!(attachment = name, %error, "save {field}"),
+            Ok(()) => {}
         }
     }
 
@@ -197,9 +210,30 @@ fn target(seen: &Attachment) -> Result<&Target, EffectError> {
     }
 }
 
-/// `attached` is a required field: a patch of a status that does not exist yet has to carry it.
-fn seen_attached(object: &VolumeAttachment) -> bool {
-    object.status.as_ref().is_some_and(|s| s.attached)
+/// `attached` is a required field: a status that does not exist yet has to have it. One that exists keeps its own, and the
+/// resourceVersion makes sure that it is the one that was seen: the object may have been marked as attached since, by this
+/// process whose answer was lost (ATT-2).
+pub(super) fn error_patch(object: &VolumeAttachment, field: &str, text: Value) -> Value {
+    let mut status = json!({field: text});
+    if object.status.is_none() {
+        status["attached"] = json!(false);
+    }
+    json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": status})
+}
+
+/// The resourceVersion keeps a patch that was delayed on its way from marking a later attachment of the same name, whose
+/// device is another one.
+pub(super) fn attached_patch(object: &VolumeAttachment, context: &BTreeMap<String, String>) -> Value {
+    let old = object.status.as_ref().and_then(|status| status.attachment_metadata.as_ref());
+    let status =
+        json!({"attached": true, "attachmentMetadata": replaced_map(old, context), "attachError": null});
+    json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": status})
+}
+
+/// The same for a detach.
+pub(super) fn detached_patch(object: &VolumeAttachment) -> Value {
+    let status = json!({"attached": false, "attachmentMetadata": null, "detachError": null});
+    json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": status})
 }
 
 fn with(finalizers: Option<&[String]>, ours: &str) -> Vec<String> {

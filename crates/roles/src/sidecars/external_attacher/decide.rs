@@ -44,6 +44,11 @@ fn attach(seen: &Attachment) -> Decision {
     if let Some(noted) = seen.noted_handle.as_ref().filter(|noted| seen.guarded && **noted != target.handle) {
         return refuse(Why::VolumeReplaced { noted: noted.clone(), now: target.handle.clone() });
     }
+    // So may it be on the noted node, where the machine was replaced under its name.
+    let settled = matches!(seen.answer, Answer::Unpublished | Answer::NodeUnknown);
+    if let Some(noted) = elsewhere(seen).filter(|_| !settled) {
+        return detach_from(seen, noted.clone());
+    }
     // Only the CSINode counts here: an old annotation may name a machine that is gone.
     let Some(node_id) = seen.node_id.clone() else {
         return refuse(Why::NodeUnknown(seen.object.spec.node_name.clone()));
@@ -53,7 +58,7 @@ fn attach(seen: &Attachment) -> Decision {
     }
     match seen.answer {
         Answer::Published(_) => Step::Do(Action::MarkAttached),
-        Answer::None | Answer::Unpublished => Step::Do(Action::Publish { node_id }),
+        Answer::None | Answer::Unpublished | Answer::NodeUnknown => Step::Do(Action::Publish { node_id }),
     }
 }
 
@@ -65,17 +70,29 @@ fn detach(seen: &Attachment) -> Decision {
         (true, Answer::Unpublished) => Step::Do(Action::Unguard),
         (false, Answer::Unpublished) if seen.attached => Step::Do(Action::MarkDetached),
         (false, _) => Step::Done,
-        (true, Answer::None | Answer::Published(_)) => {
-            let (handle, secret) = match detach_target(seen) {
-                Ok(target) => target,
-                Err(why) => return refuse(why),
-            };
-            match detach_node_id(seen) {
+        (true, Answer::None | Answer::Published(_) | Answer::NodeUnknown) => {
+            // What was noted is what the volume was published to; the machine may be gone, or another one have its name. A
+            // driver that names its nodes otherwise since an upgrade knows only the new id.
+            let renamed = seen.node_id.as_ref().filter(|_| seen.answer == Answer::NodeUnknown);
+            match renamed.or(seen.noted_node_id.as_ref()).or(seen.node_id.as_ref()) {
                 None => refuse(Why::NodeUnknown(seen.object.spec.node_name.clone())),
-                Some(node_id) => Step::Do(Action::Unpublish { node_id, handle, secret }),
+                Some(node_id) => detach_from(seen, node_id.clone()),
             }
         }
     }
+}
+
+fn detach_from(seen: &Attachment, node_id: String) -> Decision {
+    match detach_target(seen) {
+        Ok((handle, secret)) => Step::Do(Action::Unpublish { node_id, handle, secret }),
+        Err(why) => refuse(why),
+    }
+}
+
+/// The noted node, if another one has its name now.
+fn elsewhere(seen: &Attachment) -> Option<&String> {
+    let noted = seen.noted_node_id.as_ref().filter(|_| seen.guarded)?;
+    seen.node_id.as_ref().filter(|now| *now != noted).map(|_| noted)
 }
 
 /// What was published: the noted handle. The object may have been removed by force, or another one has its name now; which
@@ -90,11 +107,6 @@ fn detach_target(seen: &Attachment) -> Result<(String, Option<SecretReference>),
         (Err(Why::VolumeMissing(_) | Why::VolumeForeign(_)), Some(noted)) => Ok((noted.clone(), None)),
         (Err(why), _) => Err(why),
     }
-}
-
-/// The node may be gone: then the annotation remembers what the driver called it.
-fn detach_node_id(seen: &Attachment) -> Option<String> {
-    seen.node_id.clone().or_else(|| seen.noted_node_id.clone())
 }
 
 /// Our finalizer on a volume goes when it is being deleted and no attachment of any driver names it.

@@ -12,9 +12,9 @@
 //!
 //! Nothing but the driver's last answer is kept in memory. If that is lost, the same call is repeated.
 //!
-//! Differences from upstream: a changed CSINode or a volume that appears wakes waiting attachments at once; a lost
-//! connection to the driver is made anew instead of ending the process; the ListVolumes reconciler
-//! (`--reconcile-sync`) and in-tree migration are not there.
+//! Differences from upstream: a changed CSINode or a volume that appears wakes waiting attachments at once; a volume is
+//! detached from the node id that was noted before its publish, also if the CSINode names another one by then; the
+//! ListVolumes reconciler (`--reconcile-sync`) and in-tree migration are not there.
 
 mod act;
 mod decide;

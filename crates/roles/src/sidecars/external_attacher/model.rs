@@ -84,6 +84,8 @@ pub enum Answer {
     None,
     Published(BTreeMap<String, String>),
     Unpublished,
+    /// It does not know the noted node, and another id is registered under the node's name.
+    NodeUnknown,
 }
 
 /// A volume that may carry our finalizer.

@@ -1,5 +1,7 @@
 //! The decision table of the reference, and ATT-1 as a property.
 
+mod pools;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +10,9 @@ use bowline_machinery::capability::{SingleNode, access_mode, mount};
 use bowline_machinery::{Change, Step};
 use k8s_openapi::api::storage::v1::{VolumeAttachmentStatus, VolumeError};
 use proptest::prelude::*;
+use serde_json::json;
 
+use super::act::{attached_patch, detached_patch, error_patch};
 use super::decide::decide;
 use super::model::{Action, Answer, Attachment, Observed, Source, Target, Volume, Why};
 use super::role::only_errors_differ;
@@ -87,9 +91,16 @@ impl Attachment {
 fn publish() -> Step<Action, Why> {
     Step::Do(Action::Publish { node_id: "id-1".into() })
 }
-fn unpublish() -> Step<Action, Why> {
+fn unpublish_from(node_id: &str) -> Step<Action, Why> {
     let Target { handle, secret, .. } = target();
-    Step::Do(Action::Unpublish { node_id: "id-1".into(), handle, secret })
+    Step::Do(Action::Unpublish { node_id: node_id.into(), handle, secret })
+}
+fn unpublish() -> Step<Action, Why> {
+    unpublish_from("id-1")
+}
+/// The machine was replaced under the same node name before the publish was reported.
+fn published_elsewhere() -> Attachment {
+    seen().guarded().noted(Some("id-0")).published()
 }
 fn refuse(why: Why) -> Step<Action, Why> {
     Step::Fail(why)
@@ -105,7 +116,11 @@ fn attach_decisions() {
         ("volume guarded", seen().guarded_volume(), guard.clone()),
         ("inline volume", seen().source(Source::Inline(target())), guard.clone()),
         ("finalizer without node id", seen().guarded().noted(None), guard.clone()),
-        ("node id changed", seen().guarded().noted(Some("id-0")), guard),
+        // The noted node may have the volume: it is detached there before another id is written over it.
+        ("node id changed", seen().guarded().noted(Some("id-0")), unpublish_from("id-0")),
+        ("node id changed after the publish", published_elsewhere(), unpublish_from("id-0")),
+        ("detached from the noted node", published_elsewhere().answer(Answer::Unpublished), guard.clone()),
+        ("the driver does not know the noted node", published_elsewhere().answer(Answer::NodeUnknown), guard),
         ("guarded", seen().guarded(), publish()),
         ("driver answered", seen().guarded().published(), Step::Do(Action::MarkAttached)),
         ("settled", seen().guarded().attached(), Step::Done),
@@ -150,6 +165,14 @@ fn detach_decisions() {
         ("publish answered, not marked", seen().guarded().published().deleting(), unpublish()),
         ("volume deleting, too", seen().guarded().source(volume(true, true)).deleting(), unpublish()),
         ("node gone: the annotation remembers", gone(), unpublish()),
+        ("node id changed since", published_elsewhere().deleting(), unpublish_from("id-0")),
+        ("finalizer without node id", seen().guarded().noted(None).deleting(), unpublish()),
+        ("noted node first", seen().guarded().noted(Some("id-0")).deleting(), unpublish_from("id-0")),
+        (
+            "a driver that renamed its nodes knows only the registered id",
+            seen().guarded().noted(Some("id-0")).deleting().answer(Answer::NodeUnknown),
+            unpublish(),
+        ),
         ("node gone, no annotation", gone().noted(None), refuse(Why::NodeUnknown("node-1".into()))),
         (
             "volume gone",
@@ -228,6 +251,35 @@ fn own_error_notes_do_not_wake_us() {
     }
 }
 
+/// ATT-2: the cached object may be older than a report that this process sent and whose answer was lost.
+#[test]
+fn saving_an_error_never_reports_a_detach() {
+    let mut object = VolumeAttachment::default();
+    object.metadata.resource_version = Some("7".into());
+    let error = || json!({"message": "late"});
+    let first = json!({"metadata": {"resourceVersion": "7"}, "status": {"attached": false, "attachError": {"message": "late"}}});
+    assert_eq!(error_patch(&object, "attachError", error()), first, "a status has to say `attached`");
+    for attached in [false, true] {
+        object.status = Some(VolumeAttachmentStatus { attached, ..Default::default() });
+        let next =
+            json!({"metadata": {"resourceVersion": "7"}, "status": {"detachError": {"message": "late"}}});
+        assert_eq!(error_patch(&object, "detachError", error()), next, "attached: {attached}");
+    }
+}
+
+/// Names of attachments are derived: the next one of the same volume and node has the same.
+#[test]
+fn a_delayed_patch_does_not_mark_a_later_attachment() {
+    let mut object = VolumeAttachment::default();
+    object.metadata.resource_version = Some("7".into());
+    let context = BTreeMap::from([("device".to_owned(), "/dev/a".to_owned())]);
+    for patch in [attached_patch(&object, &context), detached_patch(&object)] {
+        assert_eq!(patch["metadata"], json!({"resourceVersion": "7"}), "{patch}");
+    }
+    let status = json!({"attached": true, "attachmentMetadata": {"device": "/dev/a"}, "attachError": null});
+    assert_eq!(attached_patch(&object, &context)["status"], status);
+}
+
 fn any_source() -> impl Strategy<Value = Source> {
     prop_oneof![
         Just(Source::Unclear),
@@ -245,7 +297,8 @@ prop_compose! {
         registered in any::<bool>(),
         source in any_source(),
         answer in prop_oneof![
-            Just(Answer::None), Just(Answer::Unpublished), Just(Answer::Published(BTreeMap::new()))
+            Just(Answer::None), Just(Answer::Unpublished), Just(Answer::NodeUnknown),
+            Just(Answer::Published(BTreeMap::new()))
         ],
     ) -> Attachment {
         let seen = seen().noted(noted).source(source).answer(answer);
@@ -288,7 +341,9 @@ proptest! {
 fn done(seen: Attachment, action: Action) -> Attachment {
     match action {
         Action::GuardVolume => seen.guarded_volume(),
-        Action::Guard { node_id } => Attachment { guarded: true, noted_node_id: Some(node_id), ..seen },
+        Action::Guard { node_id } => {
+            Attachment { guarded: true, noted_node_id: Some(node_id), ..seen }.answer(Answer::None)
+        }
         Action::Publish { .. } => seen.published(),
         Action::MarkAttached => seen.attached().answer(Answer::None),
         Action::Unpublish { .. } => seen.answer(Answer::Unpublished),

@@ -44,9 +44,10 @@ impl Provisioner {
             (Observed::Volume(seen), Action::DeleteObject) => {
                 self.effects.delete(seen.object.as_ref(), None).await
             }
-            (Observed::Claim(_) | Observed::Volume(_) | Observed::Intents(_), action) => {
-                Err(EffectError::refused(format!("{action:?} does not belong to this kind of object")))
-            }
+            (
+                Observed::Claim(_) | Observed::Volume(_) | Observed::Intents(_) | Observed::Unstorable(_),
+                action,
+            ) => Err(EffectError::refused(format!("{action:?} does not belong to this kind of object"))),
         }
     }
 

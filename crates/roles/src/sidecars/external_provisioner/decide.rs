@@ -21,5 +21,6 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
         Observed::Volume(seen) => volume::decide(seen),
         Observed::Intents(unknown) if unknown.is_empty() => Step::Done,
         Observed::Intents(_) => Step::Do(Action::Adopt),
+        Observed::Unstorable(why) => Step::Wait(Why::Unstorable(why.clone())),
     }
 }

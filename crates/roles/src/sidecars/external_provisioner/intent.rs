@@ -19,7 +19,7 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use super::decide::volume_name;
-use super::model::{Creation, Intent, Secrets, Settings, Stored};
+use super::model::{Creation, Intent, Naming, Secrets, Settings, Stored};
 
 /// The API server takes 256 KiB of annotations.
 const BYTES_MAX: usize = 250 << 10;
@@ -32,6 +32,8 @@ const REQUEST_BYTES_MAX: u64 = 4 << 20;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Format {
+    #[serde(default)]
+    naming: Option<Naming>,
     claim: PersistentVolumeClaim,
     class: StorageClass,
     request: String,
@@ -53,9 +55,9 @@ pub fn name(settings: &Settings, claim_uid: &str) -> String {
 
 /// The object that keeps an intent. It can be too large, although compressed.
 pub fn lease(settings: &Settings, namespace: &str, intent: &Intent) -> Result<Lease, String> {
-    let mut text = encode(intent, false)?;
+    let mut text = encode(&settings.naming, intent, false)?;
     if text.len() > BYTES_MAX {
-        text = encode(intent, true)?;
+        text = encode(&settings.naming, intent, true)?;
     }
     if text.len() > BYTES_MAX {
         return Err(format!("it has {} bytes, and {BYTES_MAX} can be stored", text.len()));
@@ -78,20 +80,21 @@ pub fn is_own(settings: &Settings, lease: &Lease) -> bool {
 
 pub fn stored(settings: &Settings, lease: Lease) -> Result<Stored, String> {
     let text = lease.annotation(keys::CREATE_VOLUME).ok_or("it has no annotation")?;
-    let intent = decode(text)?;
-    check(settings, lease.name(), &intent)?;
+    let (naming, intent) = decode(text)?;
+    // What an older version stored does not say: then the flags are the same as then.
+    check(settings, naming.as_ref().unwrap_or(&settings.naming), lease.name(), &intent)?;
     Ok(Stored { intent: Arc::new(intent), lease: Some(Arc::new(lease)) })
 }
 
 /// Only what this program would have stored for this claim is sent.
-fn check(settings: &Settings, lease: &str, intent: &Intent) -> Result<(), String> {
+fn check(settings: &Settings, naming: &Naming, lease: &str, intent: &Intent) -> Result<(), String> {
     let request = &intent.creation.request;
     match () {
         () if lease != name(settings, intent.claim.uid()) => Err("its name is not that of its claim".into()),
         () if intent.class.provisioner != settings.driver => {
             Err(format!("its class belongs to driver `{}`", intent.class.provisioner))
         }
-        () if request.name != volume_name(settings, &intent.claim) => {
+        () if request.name != volume_name(naming, &intent.claim) => {
             Err(format!("its volume `{}` is not named after its claim", request.name))
         }
         () if request.volume_content_source.is_some() => Err("it copies another volume".into()),
@@ -99,13 +102,14 @@ fn check(settings: &Settings, lease: &str, intent: &Intent) -> Result<(), String
     }
 }
 
-fn encode(intent: &Intent, compressed: bool) -> Result<String, String> {
+fn encode(naming: &Naming, intent: &Intent, compressed: bool) -> Result<String, String> {
     let Intent { claim, class, creation } = intent;
     // SEC-1: secrets are read for each call and never stored.
     let request = CreateVolumeRequest { secrets: Default::default(), ..creation.request.clone() };
     let request = request.encode_to_vec();
     let request = if compressed { compress(&request).map_err(|error| error.to_string())? } else { request };
     let format = Format {
+        naming: Some(naming.clone()),
         claim: claim.as_ref().clone(),
         class: class.as_ref().clone(),
         request: STANDARD.encode(request),
@@ -116,13 +120,14 @@ fn encode(intent: &Intent, compressed: bool) -> Result<String, String> {
     serde_json::to_string(&format).map_err(|error| error.to_string())
 }
 
-fn decode(text: &str) -> Result<Intent, String> {
+fn decode(text: &str) -> Result<(Option<Naming>, Intent), String> {
     let format: Format = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let request = STANDARD.decode(format.request).map_err(|error| error.to_string())?;
     let request = if format.compressed { inflate(&request)? } else { request };
     let request = CreateVolumeRequest::decode(request.as_slice()).map_err(|error| error.to_string())?;
     let creation = Creation { request, secrets: format.secrets, fs_type: format.fs_type };
-    Ok(Intent { claim: Arc::new(format.claim), class: Arc::new(format.class), creation })
+    let intent = Intent { claim: Arc::new(format.claim), class: Arc::new(format.class), creation };
+    Ok((format.naming, intent))
 }
 
 fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {

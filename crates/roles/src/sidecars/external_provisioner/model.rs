@@ -35,6 +35,8 @@ pub enum Observed {
     Volume(Box<Volume>),
     /// Intents of other processes that this one does not know yet.
     Intents(Vec<Stored>),
+    /// Intents cannot be stored here, so there are none to take over: why.
+    Unstorable(String),
 }
 
 /// The driver and the flags: fixed while the process lives.
@@ -50,13 +52,21 @@ pub struct Settings {
     pub single_node: SingleNode,
     /// Which process made a volume, for the volume's attributes.
     pub identity: String,
-    pub volume_name_prefix: String,
-    pub volume_name_uuid_length: Option<usize>,
+    pub naming: Naming,
     pub strict_topology: bool,
     pub immediate_topology: bool,
     pub extra_create_metadata: bool,
     pub controller_publish_readonly: bool,
     pub default_fstype: String,
+}
+
+/// How volumes are named. It is stored with each call: the flags may change before its end is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Naming {
+    pub prefix: String,
+    /// Characters of the claim's UID, dashes removed; all of it as it is if none.
+    pub uuid_length: Option<usize>,
 }
 
 /// A claim that exists, or is remembered because a volume may exist for it.
@@ -207,6 +217,8 @@ pub enum Why {
         node: String,
     },
     Invalid(String),
+    /// Intents cannot be stored.
+    Unstorable(String),
 }
 
 impl fmt::Display for Why {
@@ -222,7 +234,9 @@ impl fmt::Display for Why {
             Self::StillAttached { volume, node } => {
                 write!(f, "persistentvolume {volume} is still attached to node {node}")
             }
-            Self::Exhausted(text) | Self::Refused(text) | Self::Invalid(text) => f.write_str(text),
+            Self::Exhausted(text) | Self::Refused(text) | Self::Invalid(text) | Self::Unstorable(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::act::NO_NAMESPACE;
 use super::decide::volume_name;
 use super::intent;
 use super::memory::Record;
-use super::model::{Claim, Cluster, Key, Observed, Stored, Volume};
+use super::model::{Claim, Cluster, Key, Observed, Volume};
 use super::role::Provisioner;
 use crate::indexes;
 
@@ -19,7 +19,7 @@ impl Provisioner {
         Ok(match key {
             Key::Claim(uid) => self.see_claim(uid).await?.map(|seen| Observed::Claim(Box::new(seen))),
             Key::Volume(name) => self.see_volume(name).map(|seen| Observed::Volume(Box::new(seen))),
-            Key::Intents => self.see_intents().await?.map(Observed::Intents),
+            Key::Intents => Some(self.see_intents().await?),
         })
     }
 
@@ -47,7 +47,7 @@ impl Provisioner {
     fn name_of(&self, claim: &PersistentVolumeClaim, record: &Record) -> String {
         match &record.stored {
             Some(stored) => stored.intent.creation.request.name.clone(),
-            None => volume_name(&self.settings, claim),
+            None => volume_name(&self.settings.naming, claim),
         }
     }
 
@@ -91,19 +91,15 @@ impl Provisioner {
         })
     }
 
-    /// What other processes stored and this one does not know yet; `None` without the right to look.
-    async fn see_intents(&self) -> Result<Option<Vec<Stored>>, EffectError> {
+    /// What other processes stored and this one does not know yet.
+    async fn see_intents(&self) -> Result<Observed, EffectError> {
         if self.namespace.is_empty() {
-            self.tell_unstorable(NO_NAMESPACE);
-            return Ok(None);
+            return Ok(Observed::Unstorable(NO_NAMESPACE.to_owned()));
         }
         let selector = intent::selector(&self.settings);
         let leases = match self.effects.list_labelled::<Lease>(&self.namespace, &selector).await {
             Ok(leases) => leases,
-            Err(error) if error.forbidden() => {
-                self.tell_unstorable(&error.message);
-                return Ok(None);
-            }
+            Err(error) if error.forbidden() => return Ok(Observed::Unstorable(error.message)),
             Err(error) => return Err(error),
         };
         let others = leases.into_iter().filter(|lease| !intent::is_own(&self.settings, lease));
@@ -119,6 +115,6 @@ impl Provisioner {
             });
             read.ok().filter(|stored| self.memory.claim(stored.intent.claim.uid()).stored.is_none())
         });
-        Ok(Some(unknown.collect()))
+        Ok(Observed::Intents(unknown.collect()))
     }
 }

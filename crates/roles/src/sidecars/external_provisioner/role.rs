@@ -21,7 +21,7 @@ use clap::ArgAction;
 
 use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
-use super::model::{Action, Key, Observed, Settings, Why};
+use super::model::{Action, Key, Naming, Observed, Settings, Why};
 use crate::indexes;
 
 /// Intents are read again after this long, for one whose write an earlier process sent and that landed late.
@@ -35,7 +35,7 @@ pub struct Flags {
     #[arg(long, default_value = "pvc")]
     pub volume_name_prefix: String,
     /// Characters of the claim's UID in the name, dashes removed; -1 is all of it, as it is
-    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true, value_parser = uuid_length)]
     pub volume_name_uuid_length: i64,
     /// Offer the driver the selected node's topology only
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
@@ -55,6 +55,12 @@ pub struct Flags {
     /// Name of this machine or pod in events
     #[arg(long, env = "HOSTNAME", default_value = "localhost", hide = true)]
     pub hostname: String,
+}
+
+/// Without a character of the UID, all claims would share one volume; a UID has 32.
+fn uuid_length(text: &str) -> Result<i64, String> {
+    let length = text.parse().ok().filter(|length| *length == -1 || (1..=32).contains(length));
+    length.ok_or_else(|| format!("`{text}` is neither -1 nor a number from 1 to 32"))
 }
 
 /// The role, as its steps see it.
@@ -144,6 +150,11 @@ impl Role for Provisioner {
     async fn act(&self, action: Action, seen: Observed) -> Result<(), EffectError> {
         self.perform(action, seen).await
     }
+    fn waiting(&self, _: &Key, _: &Observed, why: &Why) {
+        if let Why::Unstorable(why) = why {
+            self.tell_unstorable(why);
+        }
+    }
     async fn failed(&self, key: &Key, error: &EffectError) {
         match key {
             Key::Claim(uid) => {
@@ -204,8 +215,10 @@ fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
         topology: identity.has(Service::VolumeAccessibilityConstraints),
         single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
         identity: format!("{}-{number}-{}", now.as_millisecond(), identity.name),
-        volume_name_prefix: flags.volume_name_prefix.clone(),
-        volume_name_uuid_length: usize::try_from(flags.volume_name_uuid_length).ok(),
+        naming: Naming {
+            prefix: flags.volume_name_prefix.clone(),
+            uuid_length: usize::try_from(flags.volume_name_uuid_length).ok(),
+        },
         strict_topology: flags.strict_topology,
         immediate_topology: flags.immediate_topology,
         extra_create_metadata: flags.extra_create_metadata,

@@ -4,6 +4,7 @@ mod claims;
 mod intent;
 mod object;
 mod parameters;
+mod pools;
 mod topology;
 mod volumes;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use bowline_machinery::capability::SingleNode;
 
-use super::model::Settings;
+use super::model::{Naming, Settings};
 
 const DRIVER: &str = "d.example";
 
@@ -24,8 +25,7 @@ fn settings() -> Settings {
         topology: false,
         single_node: SingleNode::Plain,
         identity: "1-2-d.example".into(),
-        volume_name_prefix: "pvc".into(),
-        volume_name_uuid_length: None,
+        naming: Naming { prefix: "pvc".into(), uuid_length: None },
         strict_topology: false,
         immediate_topology: true,
         extra_create_metadata: false,

@@ -7,8 +7,9 @@
 //! It reads and writes no Kubernetes objects, so there is nothing to observe or decide: `serve.rs` answers the kubelet and
 //! `run.rs` opens and closes the socket.
 //!
-//! Differences from upstream: a socket that somebody removed is made again; a driver that does not answer is asked again until `--timeout` times thirty have passed;
-//! the socket is removed after a refusal, too. The `/healthz` endpoint is not there yet.
+//! Differences from upstream: a socket that was removed is made again; a driver that listens and does not answer is asked
+//! again until 30 seconds have passed; the socket is removed after a refusal, too, and on SIGINT, which ends every program
+//! here as SIGTERM does.
 
 mod run;
 mod serve;

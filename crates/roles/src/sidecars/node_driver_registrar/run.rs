@@ -6,11 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bowline_host::net::DirEvent;
+use bowline_machinery::backoff::Backoff as Pauses;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::incoming::accepted;
 use bowline_machinery::{EffectError, Effects, Fate, Ports, RunError, flags, identity};
 use bowline_proto::pluginregistration::registration_server::RegistrationServer;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tonic::transport::Server;
 
 use super::serve::Registrar;
@@ -19,8 +21,8 @@ use super::serve::Registrar;
 pub const NAME: &str = "node-driver-registrar";
 /// Permissions of the kubelet's registration directory.
 const REGISTRY_MODE: u32 = 0o750;
-/// How many timeouts a driver has to come up; with the default, upstream's 30 s.
-const PATIENCE: u32 = 30;
+/// How long a driver has to come up, as upstream's waits for its socket. A call that began in time has its own timeout.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// First and longest pause between two questions to a driver that does not answer.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -80,8 +82,7 @@ pub async fn run(ports: Ports, flags: Flags, named: Named) -> Result<(), RunErro
             .serve_with_incoming_shutdown(accepted(listener), ended(&ports, refused.clone()));
         let served = tokio::select! {
             served = server => served,
-            removed = removed(&ports, &socket) => {
-                removed.map_err(io("watch the directory of"))?;
+            () = removed(&ports, &socket) => {
                 tracing::warn!(socket = %socket.display(), "registration socket was removed; making it again");
                 continue;
             }
@@ -98,8 +99,17 @@ pub async fn run(ports: Ports, flags: Flags, named: Named) -> Result<(), RunErro
     }
 }
 
-/// Completes when the socket that stands there now is gone.
-async fn removed(ports: &Ports, socket: &Path) -> io::Result<()> {
+/// Completes when the socket that stands there now is gone. While that cannot be watched, the socket is served all the same.
+async fn removed(ports: &Ports, socket: &Path) {
+    let mut pauses = Pauses::new(ports.host.random.clone());
+    while let Err(error) = watch_removal(ports, socket).await {
+        let (path, pause) = (socket.display(), pauses.failed());
+        tracing::warn!(%path, %error, ?pause, "cannot watch the registration socket, trying again; `sysctl fs.inotify` shows the limits");
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn watch_removal(ports: &Ports, socket: &Path) -> io::Result<()> {
     let registry = socket.parent().unwrap_or(socket);
     let mut events = ports.host.net.watch_dir(registry).await?;
     // It may have gone before the watch began.
@@ -116,21 +126,21 @@ async fn removed(ports: &Ports, socket: &Path) -> io::Result<()> {
 
 /// The driver's name, as soon as it answers.
 async fn name(driver: &Driver, effects: &Effects, timeout: Duration) -> Result<String, EffectError> {
-    let asking = async {
-        let mut pause = PAUSE.0;
-        loop {
-            match identity::name(driver, effects, timeout).await {
-                Err(error) if error.fate == Fate::Unknown => {
-                    tracing::debug!(socket = %driver.path().display(), %error, "driver does not answer yet");
-                }
-                answer => return answer,
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+    let (begun, mut pause) = (Instant::now(), PAUSE.0);
+    loop {
+        let error = match identity::name(driver, effects, timeout).await {
+            Err(error) if error.fate == Fate::Unknown => error,
+            answer => return answer,
+        };
+        if begun.elapsed() >= PATIENCE {
+            let (socket, why) = (driver.path().display(), error.message);
+            let message = format!("no driver answers at `{socket}` after {PATIENCE:?}: {why}");
+            return Err(EffectError::unknown(message));
         }
-    };
-    let silent = || EffectError::unknown(format!("no driver answers at `{}`", driver.path().display()));
-    tokio::time::timeout(timeout * PATIENCE, asking).await.map_err(|_| silent())?
+        tracing::debug!(socket = %driver.path().display(), %error, "driver does not answer yet");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
 }
 
 /// Asked to stop, or refused by the kubelet.

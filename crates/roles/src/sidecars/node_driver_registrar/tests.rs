@@ -58,23 +58,30 @@ struct World {
     role: JoinHandle<Result<(), RunError>>,
 }
 
-/// A registrar that is started, and a driver that comes up later.
-async fn world() -> World {
+/// A registrar that is started on a machine without a driver.
+fn registrar(timeout: &str) -> World {
     let (host, _) = fake::host(1);
     let no_server = tower::service_fn(|_: Request<Body>| -> Ready<Result<Response<Body>, std::io::Error>> {
         futures::future::ready(Err(std::io::ErrorKind::NotConnected.into()))
     });
     let stop = CancellationToken::new();
-    let ports = Ports::new(client::in_process(no_server), host.clone(), Journal::default(), stop);
+    let ports = Ports::new(client::in_process(no_server), host, Journal::default(), stop);
     let flags = ["--csi-address", SOCKET, "--kubelet-registration-path", "/k/csi.sock"];
-    let flags = [&flags[..], &["--plugin-registration-path", "/registry"]].concat();
+    let flags = [&flags[..], &["--plugin-registration-path", "/registry", "--timeout", timeout]].concat();
     let role = tokio::spawn(run(ports.clone(), crate::flags(&flags).unwrap(), Arc::default()));
+    World { ports, role }
+}
+
+/// A registrar, and a driver that comes up later.
+async fn world() -> World {
+    let world = registrar("1s");
     tokio::time::sleep(Duration::from_secs(2)).await;
+    let host = &world.ports.host;
     host.disk.create_dir_all(Path::new("/csi"), 0o755).await.unwrap();
     let listener = host.net.listen(Path::new(SOCKET)).await.unwrap();
     let driver = Server::builder().add_service(IdentityServer::new(Named));
     tokio::spawn(driver.serve_with_incoming(accepted(listener)));
-    World { ports, role }
+    world
 }
 
 impl World {
@@ -114,6 +121,22 @@ async fn a_refusal_ends_the_role() {
     let error =
         tokio::time::timeout(Duration::from_secs(10), world.role).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the kubelet refused driver d.example: no such version");
+}
+
+/// Upstream's waits for the socket for as long, whatever `--timeout` says about each call.
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_does_not_come_is_an_error_after_thirty_seconds() {
+    for timeout in ["100ms", "1s", "15s"] {
+        let begun = tokio::time::Instant::now();
+        let ended = tokio::time::timeout(Duration::from_secs(3600), registrar(timeout).role).await;
+        let error = ended.unwrap().unwrap().unwrap_err();
+        let waited = begun.elapsed().as_secs();
+        assert!((30..32).contains(&waited), "--timeout={timeout}: {waited}s");
+        assert!(
+            matches!(&error, RunError::Effect { source, .. } if source.message.contains(SOCKET)),
+            "{error:?}"
+        );
+    }
 }
 
 /// C10: a person, or a clean-up script, removed it.

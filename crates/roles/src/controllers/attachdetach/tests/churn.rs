@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_api::{Meta, Node, VolumeAttachment};
 use bowline_host::fake;
 use bowline_machinery::queue::Backoff;
-use bowline_machinery::{Change, Context, Journal, Ports, Queue, Role, client};
+use bowline_machinery::{Change, Context, Journal, Pool, Ports, Queue, Role, client};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,16 @@ async fn controller() -> (Controller, Queue<Key>) {
     let context = Context { ports, effects, recorder, queue: queue.clone() };
     let role = Controller::start(context, crate::flags(&[]).unwrap()).await.unwrap();
     (role, queue)
+}
+
+/// It calls no driver, so no driver can hold it up: attaching and detaching share its workers.
+#[tokio::test]
+async fn all_volumes_share_the_workers() {
+    let (role, _) = controller().await;
+    for (volume, node) in [("kubernetes.io/csi/a^1", None), ("kubernetes.io/csi/b^1", Some("n".to_owned()))] {
+        let key = Key { volume: volume.to_owned(), node };
+        assert_eq!(role.pool(&key), Pool::new("", Controller::WORKERS), "{key}");
+    }
 }
 
 fn node(name: &str) -> Arc<Node> {

@@ -10,7 +10,7 @@ use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequire
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::model::{Action, Claim, Creation, Intent, Settings, Why};
+use super::super::model::{Action, Claim, Creation, Intent, Naming, Settings, Why};
 use super::{parameters, topology};
 
 type Decision = Step<Action, Why>;
@@ -117,12 +117,12 @@ pub fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
 }
 
 /// Derived from the UID, so that every repeat means the same volume (PROV-1).
-pub fn volume_name(settings: &Settings, claim: &PersistentVolumeClaim) -> String {
-    let uid = match settings.volume_name_uuid_length {
+pub fn volume_name(naming: &Naming, claim: &PersistentVolumeClaim) -> String {
+    let uid = match naming.uuid_length {
         None => claim.uid().to_owned(),
         Some(length) => claim.uid().chars().filter(|c| *c != '-').take(length).collect(),
     };
-    format!("{}-{uid}", settings.volume_name_prefix)
+    format!("{}-{uid}", naming.prefix)
 }
 
 /// All checks before the call, in upstream's order, and the call itself.
@@ -135,10 +135,10 @@ fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
     if claim.spec.as_ref().is_some_and(|spec| spec.selector.is_some()) {
         return Err(invalid("claim Selector is not supported"));
     }
-    if settings.volume_name_prefix.is_empty() || claim.uid().is_empty() {
+    if settings.naming.prefix.is_empty() || claim.uid().is_empty() {
         return Err(invalid("volume name prefix and claim UID must not be empty"));
     }
-    let name = volume_name(settings, claim);
+    let name = volume_name(&settings.naming, claim);
     let fs_type = match parameters::fs_type(given).map_err(Why::Invalid)? {
         Some(fs_type) => fs_type,
         None => settings.default_fstype.clone(),

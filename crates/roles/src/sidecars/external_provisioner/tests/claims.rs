@@ -4,14 +4,16 @@ use std::sync::Arc;
 use bowline_api::{CSINode, Meta, PersistentVolume, PersistentVolumeClaim, StorageClass, build, keys};
 use bowline_machinery::Step;
 use bowline_proto::csi::v1::volume_capability::AccessType;
+use clap::Parser;
 use k8s_openapi::api::core::v1::{TypedLocalObjectReference, TypedObjectReference};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
 
+use super::super::Flags;
 use super::super::decide::{decide, volume_name};
 use super::super::model::{
-    Action, Attempt, Claim, Cluster, Creation, Intent, Observed, Settings, Stored, Undersized, Why,
+    Action, Attempt, Claim, Cluster, Creation, Intent, Naming, Observed, Settings, Stored, Undersized, Why,
 };
 use super::{DRIVER, settings, shared};
 
@@ -275,7 +277,7 @@ fn refused_before_any_call() {
             seen().claim(|c| c.spec.as_mut().unwrap().selector = Some(LabelSelector::default())),
             "Selector",
         ),
-        ("no prefix", seen().settings(|s| s.volume_name_prefix.clear()), "prefix"),
+        ("no prefix", seen().settings(|s| s.naming.prefix.clear()), "prefix"),
         ("two filesystems", seen().class(twice), "both"),
         ("unknown mode", modes(&["ReadSometimes"]), "access mode"),
         ("unknown parameter", class("csi.storage.k8s.io/colour", "red"), "unknown parameter key"),
@@ -330,9 +332,24 @@ fn capabilities_of_the_request() {
 fn names_are_derived() {
     let mut claim = pending();
     claim.metadata.uid = Some("12ab-34cd".into());
-    assert_eq!(volume_name(&settings(), &claim), "pvc-12ab-34cd");
-    let short = Settings { volume_name_uuid_length: Some(6), volume_name_prefix: "x".into(), ..settings() };
+    assert_eq!(volume_name(&settings().naming, &claim), "pvc-12ab-34cd");
+    let short = Naming { uuid_length: Some(6), prefix: "x".into() };
     assert_eq!(volume_name(&short, &claim), "x-12ab34");
+}
+
+#[test]
+fn every_name_has_a_part_of_the_uid() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let length = |text: &str| {
+        let line = Line::try_parse_from(["", &format!("--volume-name-uuid-length={text}")]);
+        line.map(|line| line.flags.volume_name_uuid_length).ok()
+    };
+    assert_eq!([length("-1"), length("1"), length("32")], [Some(-1), Some(1), Some(32)]);
+    assert_eq!([length("0"), length("-2"), length("33"), length("x")], [None; 4]);
 }
 
 prop_compose! {

@@ -7,7 +7,7 @@ use bowline_proto::csi::v1::{
 use k8s_openapi::api::core::v1::SecretReference;
 
 use super::super::intent;
-use super::super::model::{Creation, Intent, Secrets, Settings};
+use super::super::model::{Creation, Intent, Naming, Secrets, Settings};
 use super::{DRIVER, settings};
 
 fn stored_intent() -> Intent {
@@ -79,6 +79,18 @@ fn what_cannot_be_stored_or_read_is_an_error() {
     for text in ["", "{}", r#"{"claim":{},"class":{},"request":"?","secrets":{},"fsType":""}"#] {
         lease.set_annotation(keys::CREATE_VOLUME, text);
         assert!(intent::stored(&settings(), lease.clone()).is_err(), "{text}");
+    }
+}
+
+/// A deployment is rolled out with other flags while an answer is outstanding (PROV-2).
+#[test]
+fn an_intent_is_read_after_the_naming_flags_changed() {
+    let intent = stored_intent();
+    let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+    for (prefix, length) in [("vol", None), ("pvc", Some(2)), ("vol", Some(8))] {
+        let naming = Naming { prefix: prefix.to_owned(), uuid_length: length };
+        let stored = intent::stored(&Settings { naming, ..settings() }, lease.clone());
+        assert_eq!(*stored.unwrap().intent, intent, "{length:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bowline_api::ObjectKey;
 
 #[derive(Default)]
-pub(in super::super) struct Assumed(Mutex<State>);
+pub(super) struct Assumed(Mutex<State>);
 
 #[derive(Default)]
 struct State {

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bowline_api::{ObjectKey, Pod};
 use bowline_machinery::EffectError;
 
-use super::super::role::Scheduler;
+use super::role::Scheduler;
 
 #[derive(Default)]
-pub(in super::super) struct Unread(Mutex<BTreeSet<ObjectKey>>);
+pub(super) struct Unread(Mutex<BTreeSet<ObjectKey>>);
 
 impl Unread {
     pub fn add(&self, pod: ObjectKey) {
@@ -32,7 +32,7 @@ impl Unread {
 
 impl Scheduler {
     /// Reads back what was bound, past the cache: the answer to a binding carries no pod, and may be lost.
-    pub(in super::super) async fn read_back(&self) -> Result<(), EffectError> {
+    pub(super) async fn read_back(&self) -> Result<(), EffectError> {
         while let Some(key) = self.unread.next() {
             match self.effects.get_live::<Pod>(&key.namespace, &key.name).await? {
                 Some(live) => self.pods.note(live),

@@ -9,13 +9,13 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{LogParams, PostParams};
-use kube::config::KubeConfigOptions;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::Setup;
+use super::programs::Setup;
 use super::support::PATIENCE;
+use super::support::https::get;
 use super::support::objects::create;
 use super::support::peers::peer;
 
@@ -103,19 +103,47 @@ pub async fn are_reviewed(setup: &Setup, client: &Client, kubelet: u16, manager:
         (kubelet, &user, "/metrics", Some(200)),
         (kubelet, &user, exec, Some(403)),
         (kubelet, &other, "/metrics", Some(403)),
-        (kubelet, &foreign, "/metrics", None),
+        (kubelet, &foreign, "/metrics", Some(401)),
         (manager, &nothing, "/healthz", Some(200)),
         (manager, &nothing, "/metrics", Some(403)),
         (manager, &wrong, "/metrics", Some(401)),
         (manager, &scraper, "/metrics", Some(200)),
         (manager, &scraper, "/configz", Some(403)),
         (manager, &stranger, "/metrics", Some(403)),
-        // It does not ask for certificates.
-        (manager, &admin, "/metrics", Some(403)),
+        (manager, &admin, "/metrics", Some(200)),
+        (manager, &user, "/metrics", Some(200)),
+        (manager, &user, "/configz", Some(403)),
+        (manager, &other, "/metrics", Some(403)),
+        (manager, &foreign, "/metrics", Some(401)),
     ] {
         let program = if port == kubelet { "kubelet" } else { "kube-controller-manager" };
-        assert_eq!(ask(port, who, path).await, expected, "{program} {path} {who}");
+        let (status, _) = get(&format!("https://127.0.0.1:{port}"), who, path).await;
+        assert_eq!(status, expected, "{program} {path} {who}");
     }
+}
+
+/// The durations of operations on volumes, under upstream's names.
+pub async fn find_operations(client: &Client, port: u16, operations: &[&str]) {
+    let who = token(client, "scraper").await;
+    let server = format!("https://127.0.0.1:{port}");
+    let sample = |operation: &&str| {
+        let labels = format!(
+            "migrated=\"false\",operation_name=\"{operation}\",status=\"success\",volume_plugin=\"kubernetes.io/csi:{}\"",
+            super::DRIVER
+        );
+        format!("storage_operation_duration_seconds_count{{{labels}}} 1\n")
+    };
+    let wanted: Vec<String> = operations.iter().map(sample).collect();
+    let found = async {
+        loop {
+            let (_, page) = get(&server, &who, "/metrics").await;
+            if wanted.iter().all(|sample| page.contains(sample)) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("never all of {operations:?}"));
 }
 
 /// Logs and exec go through the API server to a kubelet that reviews them.
@@ -146,22 +174,4 @@ fn certificate(setup: &Setup, authority: &Authority, name: &str, group: &str) ->
     std::fs::write(&files[0], certificate).expect("written");
     std::fs::write(&files[1], key).expect("written");
     json!({"client-certificate": files[0], "client-key": files[1]})
-}
-
-async fn ask(port: u16, who: &Value, path: &str) -> Option<u16> {
-    let server = json!({"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true});
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": server}],
-        "users": [{"name": "u", "user": who}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    });
-    let config = serde_json::from_value(config).expect("a kubeconfig");
-    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
-    let client = Client::try_from(config.expect("a configuration")).expect("a client");
-    match client.request_text(http::Request::get(path).body(Vec::new()).expect("a request")).await {
-        Ok(_) => Some(200),
-        Err(kube::Error::Api(status)) => Some(status.code),
-        Err(_) => None,
-    }
 }

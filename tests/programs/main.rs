@@ -5,6 +5,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod failures;
+mod health;
+mod pages;
+mod pod;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::io::{Read, Write};
@@ -128,6 +133,8 @@ async fn roles_run_alone_and_a_standby_takes_over() {
     let mut controllers = setup.core("kube-controller-manager", &["--leader-elect=false"]);
     let mut provisioner = setup.sidecar("csi-provisioner", 1);
     let mut attacher = setup.sidecar("csi-attacher", 1);
+    // People who replace upstream's program are told what this one does not do.
+    controllers.says("nodes that stop reporting are not marked as NotReady").await;
     holder(&client, "local-csi-bowline-dev").await;
     holder(&client, "external-attacher-leader-local-csi-bowline-dev").await;
     let mut standby = setup.sidecar("csi-provisioner", 2);
@@ -223,6 +230,9 @@ fn what_is_wrong_is_one_line() {
     assert!(code == Some(1) && text.lines().count() == 1, "outside of a pod: {code:?} {text}");
     let (code, text) = run(&["kube-controller-manager", "--controllers=deployment-controller"]);
     assert!(code == Some(1) && text.contains("not part of this program"), "{code:?} {text}");
+    let label = "--node-labels=kubernetes.io/role=x";
+    let (code, text) = run(&["kubelet", "--kubeconfig=/nonexistent/kubeconfig", label]);
+    assert!(code == Some(1) && text.contains("kubernetes.io/role"), "{code:?} {text}");
     let (code, text) = run(&["kube-controller-manager", "--secure-port=0", "--kubeconfig=/nonexistent"]);
     assert!(code == Some(1) && text.contains("/nonexistent"), "{code:?} {text}");
 }

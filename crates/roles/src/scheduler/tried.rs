@@ -9,7 +9,7 @@ use bowline_api::ObjectKey;
 
 /// Pod to node to how often; clones share it.
 #[derive(Clone, Default)]
-pub(in super::super) struct Tried {
+pub(super) struct Tried {
     pods: Arc<Mutex<BTreeMap<ObjectKey, BTreeMap<String, u32>>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Parts of JSON as they stand, without parsing the rest.
+//! Parts of the JSON of objects as they stand, without parsing the rest.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,16 +9,51 @@ pub fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// An object without the record of who set which field: a third of the bytes of most objects, and more of the time
-/// that reading them takes.
+/// that reading them takes. Absent means "as it is" to a server that the object is sent back to.
 pub fn without_record(json: &[u8]) -> Cow<'_, [u8]> {
-    let found = range(json, "metadata").and_then(|metadata| {
-        let record = range(json.get(metadata.clone())?, "managedFields")?;
-        Some(metadata.start + record.start..metadata.start + record.end)
-    });
-    match found {
-        Some(record) => Cow::Owned([&json[..record.start], b"[]", &json[record.end..]].concat()),
-        None => Cow::Borrowed(json),
+    without(json, record(json, 0..json.len()).into_iter().collect())
+}
+
+/// The same for the object in a line of a watch.
+pub fn event_without_record(json: &[u8]) -> Cow<'_, [u8]> {
+    let found = range(json, "object").and_then(|object| record(json, object));
+    without(json, found.into_iter().collect())
+}
+
+/// The same for all objects of a list.
+pub fn list_without_records(json: &[u8]) -> Cow<'_, [u8]> {
+    let Some(items) = range(json, "items") else { return Cow::Borrowed(json) };
+    let (mut at, mut found) = (blank(json, items.start + 1), Vec::new());
+    while at < items.end - 1 {
+        let Some(end) = value(json, at) else { break };
+        found.extend(record(json, at..end));
+        // Behind the comma.
+        at = blank(json, blank(json, end) + 1);
     }
+    without(json, found)
+}
+
+/// Where the record of the object stands that these bytes are.
+fn record(json: &[u8], object: Range<usize>) -> Option<Range<usize>> {
+    let metadata = range(json.get(object.clone())?, "metadata")?;
+    let metadata = object.start + metadata.start..object.start + metadata.end;
+    let record = range(json.get(metadata.clone())?, "managedFields")?;
+    Some(metadata.start + record.start..metadata.start + record.end)
+}
+
+/// Null where these values stand.
+fn without(json: &[u8], values: Vec<Range<usize>>) -> Cow<'_, [u8]> {
+    if values.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    let (mut out, mut kept) = (Vec::with_capacity(json.len()), 0);
+    for value in values {
+        out.extend_from_slice(&json[kept..value.start]);
+        out.extend_from_slice(b"null");
+        kept = value.end;
+    }
+    out.extend_from_slice(&json[kept..]);
+    Cow::Owned(out)
 }
 
 /// Where the value of a member stands.
@@ -120,17 +155,23 @@ mod tests {
 
     #[test]
     fn the_record_is_cut_out_and_nothing_else() {
+        let with = r#"{"kind":"X","metadata":{"managedFields":[{"a":["]",1]}],"name":"x"},"spec":{"managedFields":[1]}}"#;
+        let cut = r#"{"kind":"X","metadata":{"managedFields":null,"name":"x"},"spec":{"managedFields":[1]}}"#;
         let cases = [
-            (
-                r#"{"kind":"X","metadata":{"managedFields":[{"a":[1]}],"name":"x"},"spec":{}}"#,
-                r#"{"kind":"X","metadata":{"managedFields":[],"name":"x"},"spec":{}}"#,
-            ),
+            (with, cut),
             (r#"{"metadata":{"name":"x"}}"#, r#"{"metadata":{"name":"x"}}"#),
             (r#"{"managedFields":[1]}"#, r#"{"managedFields":[1]}"#),
             ("[", "["),
         ];
         for (json, want) in cases {
             assert_eq!(without_record(json.as_bytes()), want.as_bytes());
+            let event = |object| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
+            assert_eq!(event_without_record(event(json).as_bytes()), event(want).as_bytes());
+        }
+        let list = |object| format!(r#"{{"metadata":{{"managedFields":[]}},"items":[{object} , {object}]}}"#);
+        assert_eq!(list_without_records(list(with).as_bytes()), list(cut).as_bytes());
+        for other in [r#"{"items":[]}"#, r#"{"items":null}"#, r#"{"items":[1"#, "{}", r#"{"items":"x"}"#] {
+            assert_eq!(list_without_records(other.as_bytes()), other.as_bytes());
         }
     }
 }
