@@ -75,6 +75,8 @@ pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// Keeps a volume object until the backend volume is deleted.
 pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// Keeps a claim while its volume is being cloned.
+pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 /// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.
 pub const ATTACHER_FINALIZER_PREFIX: &str = "external-attacher/";
 

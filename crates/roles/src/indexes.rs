@@ -7,6 +7,8 @@ use bowline_api::{ObjectKey, keys, name, node, pod, volume};
 use bowline_machinery::Cache;
 use k8s_openapi::api::core::v1::ObjectReference;
 
+use crate::sidecars::external_provisioner::cloned_from;
+
 /// Attachments by the name of their volume.
 pub const ATTACHMENTS_OF_VOLUME: &str = "attachments-of-volume";
 /// Attachments by the name of their node.
@@ -21,6 +23,8 @@ pub const VOLUMES_OF_DRIVER: &str = "volumes-of-driver";
 pub const CLAIMS_BY_UID: &str = "claims-by-uid";
 /// Claims by the class they name.
 pub const CLAIMS_OF_CLASS: &str = "claims-of-class";
+/// Claims by the `namespace/claim` that they are cloned from.
+pub const CLONES_OF_CLAIM: &str = "clones-of-claim";
 /// Pods by `namespace/claim`.
 pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 /// Pods by the node that they are bound to.
@@ -62,6 +66,11 @@ pub fn volumes(cache: &Cache<PersistentVolume>) {
 pub fn claims(cache: &Cache<PersistentVolumeClaim>) {
     cache.index(CLAIMS_BY_UID, |c| vec![c.uid().to_owned()]);
     cache.index(CLAIMS_OF_CLASS, |c| volume::claim_class(c).map(String::from).into_iter().collect());
+}
+
+/// What the provisioner looks clones up by.
+pub fn clones(cache: &Cache<PersistentVolumeClaim>) {
+    cache.index(CLONES_OF_CLAIM, |c| cloned_from(c).map(|key| key.to_string()).into_iter().collect());
 }
 
 pub fn pods(cache: &Cache<Pod>) {

@@ -25,7 +25,7 @@ const READS: [&str; 12] = [
 ];
 
 /// Reads of what a role remembers or shares, by field and name.
-const MEMORIES: [&str; 35] = [
+const MEMORIES: [&str; 37] = [
     "absent.contains",
     "assumed.on",
     "assumed.pods",
@@ -36,10 +36,12 @@ const MEMORIES: [&str; 35] = [
     "local.left",
     "local.with",
     "memory.claim",
+    "memory.clone_of",
     "memory.deleted",
     "memory.due",
     "memory.generation",
     "memory.in_use_when_gone",
+    "memory.intents_read",
     "memory.lease",
     "memory.lease_age",
     "memory.noted",

@@ -2,6 +2,7 @@
 
 mod claim;
 mod intent;
+mod source;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ impl Provisioner {
                 self.tell_populator(&seen);
                 Ok(())
             }
+            (Observed::Claim(seen), Action::ProtectSource) => self.protect_source(&seen).await,
+            (Observed::Source(seen), Action::ReleaseSource) => self.release_source(&seen).await,
             (Observed::Volume(seen), Action::AddFinalizer) => self.add_finalizer(&seen).await,
             (Observed::Volume(seen), Action::RemoveFinalizer) => self.remove_finalizer(&seen).await,
             (Observed::Volume(seen), Action::Delete { handle, secret }) => {
@@ -45,7 +48,11 @@ impl Provisioner {
                 self.effects.delete(seen.object.as_ref(), None).await
             }
             (
-                Observed::Claim(_) | Observed::Volume(_) | Observed::Intents(_) | Observed::Unstorable(_),
+                Observed::Claim(_)
+                | Observed::Volume(_)
+                | Observed::Source(_)
+                | Observed::Intents(_)
+                | Observed::Unstorable(_),
                 action,
             ) => Err(EffectError::refused(format!("{action:?} does not belong to this kind of object"))),
         }

@@ -3,6 +3,7 @@
 mod claim;
 mod object;
 pub(super) mod parameters;
+pub(super) mod source;
 pub(super) mod template;
 pub(super) mod topology;
 mod volume;
@@ -19,6 +20,7 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
     match seen {
         Observed::Claim(seen) => claim::decide(seen),
         Observed::Volume(seen) => volume::decide(seen),
+        Observed::Source(seen) => source::decide(seen),
         Observed::Intents(unknown) if unknown.is_empty() => Step::Done,
         Observed::Intents(_) => Step::Do(Action::Adopt),
         Observed::Unstorable(why) => Step::Wait(Why::Unstorable(why.clone())),

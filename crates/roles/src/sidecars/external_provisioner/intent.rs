@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bowline_api::{Lease, Meta, PersistentVolumeClaim, StorageClass, keys};
 use bowline_proto::csi::v1::CreateVolumeRequest;
+use bowline_proto::csi::v1::volume_content_source::Type;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -18,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::decide::volume_name;
+use super::decide::{source, volume_name};
 use super::model::{Creation, Intent, Naming, Secrets, Settings, Stored};
 
 /// The API server takes 256 KiB of annotations.
@@ -97,9 +98,25 @@ fn check(settings: &Settings, naming: &Naming, lease: &str, intent: &Intent) -> 
         () if request.name != volume_name(naming, &intent.claim) => {
             Err(format!("its volume `{}` is not named after its claim", request.name))
         }
-        () if request.volume_content_source.is_some() => Err("it copies another volume".into()),
+        () if copied_kind(request) != named_kind(&intent.claim)? => {
+            Err("it copies something else than its claim names".into())
+        }
         () => Ok(()),
     }
+}
+
+/// What kind of object a request copies from.
+fn copied_kind(request: &CreateVolumeRequest) -> Option<&'static str> {
+    request.volume_content_source.as_ref().map(|content| match content.r#type {
+        Some(Type::Volume(_)) => source::CLAIM,
+        Some(Type::Snapshot(_)) => source::SNAPSHOT,
+        None => "",
+    })
+}
+
+fn named_kind(claim: &PersistentVolumeClaim) -> Result<Option<&str>, String> {
+    let reference = source::reference(claim).map_err(|why| why.to_string())?;
+    Ok(reference.map(|reference| reference.kind))
 }
 
 fn encode(naming: &Naming, intent: &Intent, compressed: bool) -> Result<String, String> {

@@ -1,12 +1,14 @@
 //! What this process knows of its own calls. Losing it costs a repeated call: what is open is stored as well.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_api::{Meta, PersistentVolume};
+use bowline_api::{Meta, ObjectKey, PersistentVolume};
 
-use super::model::{Attempt, Stored, Undersized};
+use super::decide::source::cloned_from;
+use super::model::{Attempt, Stored, Unusable};
 
 /// One claim's calls.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +16,7 @@ pub(super) struct Record {
     pub(super) stored: Option<Stored>,
     pub(super) open: bool,
     pub(super) unsaved: Option<Arc<PersistentVolume>>,
-    pub(super) undersized: Option<Undersized>,
+    pub(super) unusable: Option<Unusable>,
     pub(super) refused: Option<String>,
     pub(super) exhausted: Option<String>,
     /// Until which uptime, and for which class, the request counts as invalid.
@@ -31,7 +33,7 @@ impl Record {
             stored: self.stored.clone(),
             open: self.open,
             unsaved: self.unsaved.clone(),
-            undersized: self.undersized.clone(),
+            unusable: self.unusable.clone(),
             refused: self.refused.clone(),
             exhausted: self.exhausted.clone(),
             slow: self.slow.as_ref().is_some_and(slow),
@@ -45,6 +47,8 @@ pub(super) struct Memory {
     claims: Mutex<BTreeMap<String, Record>>,
     /// Volumes whose DeleteVolume succeeded: name → UID.
     deleted: Mutex<BTreeMap<String, String>>,
+    /// Whether what earlier processes stored was read.
+    intents_read: AtomicBool,
 }
 
 impl Memory {
@@ -78,6 +82,23 @@ impl Memory {
     /// What was stored for a claim has been removed.
     pub(super) fn unstored(&self, uid: &str) {
         self.change(uid, |record| (record.stored, record.open) = (None, false));
+    }
+
+    /// A claim whose call may still copy from this one.
+    pub(super) fn clone_of(&self, source: &ObjectKey) -> Option<String> {
+        let claims = lock(&self.claims);
+        let stored = claims.values().filter_map(|record| record.stored.as_ref());
+        let mut clones = stored.filter(|stored| cloned_from(&stored.intent.claim).as_ref() == Some(source));
+        clones.next().map(|stored| stored.intent.claim.name().to_owned())
+    }
+
+    pub(super) fn intents_read(&self) -> bool {
+        self.intents_read.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was new.
+    pub(super) fn note_intents_read(&self) -> bool {
+        !self.intents_read.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn forget_claim(&self, uid: &str) {

@@ -2,7 +2,7 @@
 //!
 //! | watches | calls | writes |
 //! |---|---|---|
-//! | PersistentVolumeClaim, PersistentVolume, StorageClass, VolumeAttachment; Node and CSINode for topology | CreateVolume, DeleteVolume | PersistentVolume (create, finalizer, delete), PersistentVolumeClaim (selected-node annotation), Lease (intents), events |
+//! | PersistentVolumeClaim, PersistentVolume, StorageClass, VolumeAttachment; Node and CSINode for topology | CreateVolume, DeleteVolume | PersistentVolume (create, finalizer, delete), PersistentVolumeClaim (selected-node annotation, finalizer of what is cloned), Lease (intents), events |
 //!
 //! Promises:
 //! - PROV-1: the volume's name is derived from the claim's UID, so every repeat of CreateVolume, by this process or the
@@ -17,8 +17,9 @@
 //! deleted like any other. Without the right to leases a volume can be left behind as with upstream; that is said once.
 //!
 //! Differences from upstream: a failed check before the call never makes an unanswered call forgettable; a volume that
-//! came out too small is deleted until that succeeds, not five times; waiting for a class is a watch, not a retry. Not
-//! there yet: data sources (snapshots, clones), capacity, `--node-deployment`, in-tree migration.
+//! came out too small, or without the content asked for, is deleted until that succeeds, not five times; waiting for a class
+//! is a watch, not a retry. docs/differences.md lists all. Not there yet: restoring snapshots, capacity,
+//! `--node-deployment`, in-tree migration.
 
 mod act;
 mod decide;
@@ -31,8 +32,9 @@ mod role;
 mod tests;
 
 pub use decide::decide;
+pub use decide::source::cloned_from;
 pub use model::{
-    Action, Attempt, Claim, Cluster, Creation, Intent, Key, Observed, Secrets, Settings, Stored, Undersized,
-    Volume, Why,
+    Action, Attempt, Claim, Cluster, Creation, Intent, Key, Observed, Secrets, Settings, Source, SourceClaim,
+    Stored, Unusable, Volume, Why,
 };
 pub use role::{Flags, Provisioner};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_api::{CSINode, Lease, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use bowline_api::{CSINode, Lease, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use bowline_machinery::capability::SingleNode;
 use bowline_proto::csi::v1::CreateVolumeRequest;
 use k8s_openapi::api::core::v1::SecretReference;
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub enum Key {
     Claim(String),
     Volume(String),
+    /// A claim that others are cloned from.
+    Source(ObjectKey),
     /// The calls that earlier processes stored.
     Intents,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Key {
         match self {
             Self::Claim(uid) => write!(f, "persistentvolumeclaim {uid}"),
             Self::Volume(name) => write!(f, "persistentvolume {name}"),
+            Self::Source(key) => write!(f, "source persistentvolumeclaim {key}"),
             Self::Intents => f.write_str("stored intents"),
         }
     }
@@ -33,6 +36,7 @@ impl fmt::Display for Key {
 pub enum Observed {
     Claim(Box<Claim>),
     Volume(Box<Volume>),
+    Source(Box<SourceClaim>),
     /// Intents of other processes that this one does not know yet.
     Intents(Vec<Stored>),
     /// Intents cannot be stored here, so there are none to take over: why.
@@ -43,8 +47,12 @@ pub enum Observed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub driver: String,
+    /// CONTROLLER_SERVICE.
+    pub controller: bool,
     /// CREATE_DELETE_VOLUME.
     pub creates: bool,
+    /// CLONE_VOLUME.
+    pub clones: bool,
     /// MODIFY_VOLUME.
     pub modifies: bool,
     /// VOLUME_ACCESSIBILITY_CONSTRAINTS.
@@ -78,10 +86,36 @@ pub struct Claim {
     pub class: Option<Arc<StorageClass>>,
     /// What the claim's `volumeAttributesClassName` names.
     pub attributes: Option<VolumeAttributesClass>,
+    /// What the claim's data source names.
+    pub source: Source,
     /// Whether the volume object is there already.
     pub volume_exists: bool,
     pub cluster: Cluster,
     pub attempt: Attempt,
+}
+
+/// What a volume starts from, as far as it was found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Source {
+    /// Nothing, or what a populator knows.
+    #[default]
+    None,
+    Claim {
+        claim: Option<Arc<PersistentVolumeClaim>>,
+        volume: Option<Arc<PersistentVolume>>,
+    },
+}
+
+/// A claim that others are, or were, cloned from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceClaim {
+    pub object: Arc<PersistentVolumeClaim>,
+    /// Its volume is another driver's, whose provisioner takes care of it.
+    pub foreign: bool,
+    /// A claim that is still being cloned from it.
+    pub clone: Option<String>,
+    /// Whether what earlier processes stored has been read.
+    pub intents_read: bool,
 }
 
 /// What topology is chosen from; empty for drivers without.
@@ -100,8 +134,8 @@ pub struct Attempt {
     pub open: bool,
     /// Made, and its object not saved yet.
     pub unsaved: Option<Arc<PersistentVolume>>,
-    /// Made too small: to be deleted.
-    pub undersized: Option<Undersized>,
+    /// Made, but not as asked: to be deleted.
+    pub unusable: Option<Unusable>,
     /// The driver's final refusal, which people were not told yet.
     pub refused: Option<String>,
     /// The driver has no room at the selected node.
@@ -128,13 +162,12 @@ pub struct Stored {
     pub lease: Option<Arc<Lease>>,
 }
 
-/// A volume that the driver made smaller than asked.
+/// A volume that the driver made smaller than asked, or without the content asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Undersized {
+pub struct Unusable {
     pub handle: String,
     pub secret: Option<SecretReference>,
-    pub got: i64,
-    pub wanted: i64,
+    pub why: String,
 }
 
 /// A volume that may be ours to keep or delete.
@@ -160,7 +193,7 @@ pub enum Action {
     Adopt,
     /// Store the object of a volume that was made.
     Save,
-    /// Delete a volume that came out too small.
+    /// Delete a volume that came out wrong.
     Discard {
         handle: String,
         secret: Option<SecretReference>,
@@ -168,6 +201,10 @@ pub enum Action {
     /// Ask the scheduler for another node.
     Reschedule(Why),
     TellPopulator,
+    /// Put a finalizer on what the volume is copied from, before the copy begins.
+    ProtectSource,
+    /// Take it off: nothing is copied from there any more.
+    ReleaseSource,
     AddFinalizer,
     RemoveFinalizer,
     Delete {
@@ -207,6 +244,12 @@ pub enum Why {
     Slow,
     /// A populator fills this claim.
     Populator(String),
+    /// What the volume is copied from could be deleted meanwhile.
+    Unprotected,
+    /// This claim is still being cloned.
+    Cloning(String),
+    /// What earlier processes stored has not been read.
+    IntentsUnread,
     /// The selected node has no CSINode.
     NodeMissing(String),
     Exhausted(String),
@@ -228,6 +271,9 @@ impl fmt::Display for Why {
             Self::NoNodeSelected => f.write_str("the scheduler has not selected a node yet"),
             Self::Slow => f.write_str("the driver called the request invalid a short while ago"),
             Self::Populator(kind) => write!(f, "data source of kind {kind} is left to a populator"),
+            Self::Unprotected => f.write_str("the data source has no finalizer yet"),
+            Self::Cloning(clone) => write!(f, "PVC '{clone}' is in 'Pending' state, cloning in progress"),
+            Self::IntentsUnread => f.write_str("the calls of earlier processes are not read yet"),
             Self::NodeMissing(node) => {
                 write!(f, "error generating accessibility requirements: csinode \"{node}\" not found")
             }

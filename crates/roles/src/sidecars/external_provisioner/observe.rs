@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use bowline_api::{Lease, Meta, PersistentVolumeClaim, volume};
+use bowline_api::volume::{PENDING, claim_phase, claim_volume, csi};
+use bowline_api::{Lease, Meta, ObjectKey, PersistentVolumeClaim, volume};
 use bowline_machinery::effect::EffectError;
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 
 use super::act::NO_NAMESPACE;
+use super::decide::source::cloned_from;
 use super::decide::volume_name;
 use super::intent;
 use super::memory::Record;
-use super::model::{Claim, Cluster, Key, Observed, Volume};
+use super::model::{Claim, Cluster, Key, Observed, Source, SourceClaim, Volume};
 use super::role::Provisioner;
 use crate::indexes;
 
@@ -19,6 +21,7 @@ impl Provisioner {
         Ok(match key {
             Key::Claim(uid) => self.see_claim(uid).await?.map(|seen| Observed::Claim(Box::new(seen))),
             Key::Volume(name) => self.see_volume(name).map(|seen| Observed::Volume(Box::new(seen))),
+            Key::Source(key) => self.see_source(key).map(|seen| Observed::Source(Box::new(seen))),
             Key::Intents => Some(self.see_intents().await?),
         })
     }
@@ -36,6 +39,7 @@ impl Provisioner {
             exists: cached.is_some(),
             volume_exists: self.volumes.named(&self.name_of(&object, &record)).is_some(),
             attributes: self.attributes(&object, &record).await?,
+            source: self.source(&object, &record),
             attempt: record.attempt(now, class.as_ref().map(|class| class.uid())),
             cluster: self.cluster(&object),
             class,
@@ -77,6 +81,30 @@ impl Provisioner {
             return Ok(None);
         }
         self.effects.get_live("", name).await
+    }
+
+    /// What the claim is cloned from, for calls that are still to be composed.
+    fn source(&self, claim: &PersistentVolumeClaim, record: &Record) -> Source {
+        let composed = record.open || !claim_volume(claim).is_empty();
+        let Some(key) = cloned_from(claim).filter(|_| !composed) else { return Source::None };
+        let claim = self.claims.get(&key);
+        let volume = claim.as_ref().and_then(|claim| self.volumes.named(claim_volume(claim)));
+        Source::Claim { claim, volume }
+    }
+
+    fn see_source(&self, key: &ObjectKey) -> Option<SourceClaim> {
+        let object = self.claims.get(key)?;
+        let clones = self.claims.indexed(indexes::CLONES_OF_CLAIM, &key.to_string());
+        let pending = |claim: &&Arc<PersistentVolumeClaim>| matches!(claim_phase(claim), "" | PENDING);
+        let pending = clones.iter().find(pending).map(|claim| claim.name().to_owned());
+        let volume = self.volumes.named(claim_volume(&object));
+        let driver = volume.as_ref().and_then(|volume| csi(volume)).map(|csi| csi.driver.as_str());
+        Some(SourceClaim {
+            foreign: driver.is_some_and(|driver| driver != self.settings.driver),
+            clone: pending.or_else(|| self.memory.clone_of(key)),
+            intents_read: self.memory.intents_read(),
+            object,
+        })
     }
 
     fn see_volume(&self, name: &str) -> Option<Volume> {

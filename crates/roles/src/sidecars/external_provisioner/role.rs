@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bowline_api::volume::{RELEASED, claim_volume, volume_phase};
+use bowline_api::volume::{BOUND, RELEASED, claim_phase, claim_volume, volume_phase};
 use bowline_api::{CSINode, Meta, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
-use bowline_api::{VolumeAttachment, volume};
+use bowline_api::{VolumeAttachment, keys, volume};
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
 use bowline_machinery::queue::Backoff;
@@ -19,6 +19,7 @@ use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 use bowline_proto::csi::v1::plugin_capability::service::Type as Service;
 use clap::ArgAction;
 
+use super::decide::source::cloned_from;
 use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
 use super::model::{Action, Key, Naming, Observed, Settings, Why};
@@ -126,6 +127,7 @@ impl Role for Provisioner {
             backoff,
         };
         indexes::claims(&role.claims);
+        indexes::clones(&role.claims);
         indexes::volumes(&role.volumes);
         indexes::attachments(&role.attachments);
         Ok(role)
@@ -153,6 +155,7 @@ impl Role for Provisioner {
     fn waiting(&self, _: &Key, _: &Observed, why: &Why) {
         if let Why::Unstorable(why) = why {
             self.tell_unstorable(why);
+            self.intents_read();
         }
     }
     async fn failed(&self, key: &Key, error: &EffectError) {
@@ -172,21 +175,22 @@ impl Role for Provisioner {
                     self.recorder.warning(volume.as_ref(), "VolumeFailedDelete", error.message.clone());
                 }
             }
-            Key::Intents => {}
+            Key::Source(_) | Key::Intents => {}
         }
     }
     fn settled(&self, key: &Key) {
         match key {
             Key::Claim(uid) if self.memory.claim(uid).stored.is_none() => self.memory.forget_claim(uid),
             Key::Volume(name) if self.volumes.named(name).is_none() => self.memory.forget_volume(name),
-            Key::Claim(_) | Key::Volume(_) | Key::Intents => {}
+            Key::Intents => self.intents_read(),
+            Key::Claim(_) | Key::Volume(_) | Key::Source(_) => {}
         }
     }
     /// How long a request that the driver called invalid still rests.
     fn look_again(&self, key: &Key) -> Option<Duration> {
         let uid = match key {
             Key::Claim(uid) => uid,
-            Key::Volume(_) => return None,
+            Key::Volume(_) | Key::Source(_) => return None,
             Key::Intents => return Some(INTENTS_AGAIN),
         };
         let (until, _) = self.memory.claim(uid).slow?;
@@ -195,7 +199,7 @@ impl Role for Provisioner {
     /// A driver that is slow to delete must not hold up new volumes.
     fn pool(&self, key: &Key) -> Pool {
         let name = match key {
-            Key::Claim(_) | Key::Intents => "claims",
+            Key::Claim(_) | Key::Source(_) | Key::Intents => "claims",
             Key::Volume(_) => "volumes",
         };
         Pool::new(name, Self::WORKERS)
@@ -210,7 +214,9 @@ fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
     let (now, number) = (ports.host.clock.now(), ports.host.random.next_u64() % 10_000);
     Settings {
         driver: identity.name.clone(),
+        controller: identity.has(Service::ControllerService),
         creates: identity.can(Rpc::CreateDeleteVolume),
+        clones: identity.can(Rpc::CloneVolume),
         modifies: identity.can(Rpc::ModifyVolume),
         topology: identity.has(Service::VolumeAccessibilityConstraints),
         single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
@@ -227,6 +233,11 @@ fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
     }
 }
 
+/// Whether a claim goes once it is not cloned any more.
+fn guarded(claim: &PersistentVolumeClaim) -> bool {
+    claim.deleting() && claim.has_finalizer(keys::CLONING_PROTECTION)
+}
+
 /// Which keys a change concerns.
 impl Provisioner {
     /// The last attachment may have been what kept a volume from being deleted.
@@ -241,6 +252,39 @@ impl Provisioner {
         let Some(claim) = change.latest() else { return };
         if wanted_from(claim) == Some(&self.settings.driver) {
             queue.add(Key::Claim(claim.uid().to_owned()));
+        }
+        if self.settings.clones {
+            self.sources_changed(change, claim, queue);
+        }
+    }
+
+    /// A source may be released when it is deleted, or when one of its clones is bound or gone; its clones wait until it is
+    /// bound.
+    fn sources_changed(
+        &self,
+        change: &Change<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+        queue: &Queue<Key>,
+    ) {
+        if guarded(claim) {
+            queue.add(Key::Source(claim.key()));
+        }
+        let sources = change.sides().filter_map(|side| cloned_from(side));
+        sources.for_each(|source| queue.add(Key::Source(source)));
+        let bound = |claim: &Arc<PersistentVolumeClaim>| claim_phase(claim) == BOUND;
+        if change.new.as_ref().is_some_and(bound) && !change.old.as_ref().is_some_and(bound) {
+            let clones = self.claims.indexed(indexes::CLONES_OF_CLAIM, &claim.key().to_string()).into_iter();
+            clones
+                .filter(|c| claim_volume(c).is_empty() && wanted_from(c) == Some(&self.settings.driver))
+                .for_each(|clone| queue.add(Key::Claim(clone.uid().to_owned())));
+        }
+    }
+
+    /// What earlier processes stored is known now: sources that nothing copies from can go.
+    fn intents_read(&self) {
+        if self.memory.note_intents_read() && self.settings.clones {
+            let waiting = self.claims.list().into_iter().filter(|claim| guarded(claim));
+            waiting.for_each(|claim| self.queue.add(Key::Source(claim.key())));
         }
     }
 

@@ -5,6 +5,7 @@ mod intent;
 mod object;
 mod parameters;
 mod pools;
+mod sources;
 mod topology;
 mod volumes;
 
@@ -20,7 +21,9 @@ const DRIVER: &str = "d.example";
 fn settings() -> Settings {
     Settings {
         driver: DRIVER.into(),
+        controller: true,
         creates: true,
+        clones: true,
         modifies: false,
         topology: false,
         single_node: SingleNode::Plain,

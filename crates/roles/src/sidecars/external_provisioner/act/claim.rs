@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::SecretReference;
 use tonic::Code;
 
 use super::super::decide::{persistent_volume, selected_node};
-use super::super::model::{Claim, Intent, Undersized, Why};
+use super::super::model::{Claim, Intent, Stored, Unusable, Why};
 use super::super::role::Provisioner;
 use crate::indexes;
 
@@ -44,17 +44,15 @@ impl Provisioner {
         }
     }
 
-    /// Notes what was made; a volume that is too small must not be used.
+    /// Notes what was made; a volume that is too small, or does not say what it was copied from, must not be used.
     fn made(&self, seen: &Claim, intent: &Intent, made: &Volume) {
         let creation = &intent.creation;
-        let requested = creation.request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
         let object = Arc::new(persistent_volume(seen, &intent.class, creation, made));
         self.memory.change(seen.object.uid(), |record| {
             record.open = false;
-            if (1..requested).contains(&made.capacity_bytes) {
+            if let Some(why) = unusable(intent, made) {
                 let (handle, secret) = (made.volume_id.clone(), creation.secrets.provisioner.clone());
-                let (got, wanted) = (made.capacity_bytes, requested);
-                record.undersized = Some(Undersized { handle, secret, got, wanted });
+                record.unusable = Some(Unusable { handle, secret, why });
             } else {
                 record.unsaved = Some(object);
             }
@@ -69,7 +67,9 @@ impl Provisioner {
             return Err(error);
         }
         // An earlier call may have made the volume: most refusals of a repeat say nothing about that.
-        if error.fate == Fate::Unknown || (seen.attempt.open && !proves_absence(error.code)) {
+        let copied = |intent: &Stored| intent.intent.creation.request.volume_content_source.is_some();
+        let copied = seen.attempt.stored.as_ref().is_some_and(copied);
+        if error.fate == Fate::Unknown || (seen.attempt.open && !proves_absence(error.code, copied)) {
             return Err(error);
         }
         let reschedule = seen.settings.topology && selected_node(&seen.object).is_some();
@@ -140,11 +140,8 @@ impl Provisioner {
     ) -> Result<(), EffectError> {
         let secrets = self.secrets(secret.as_ref()).await?;
         self.delete_volume(seen.object.as_ref(), handle, secrets).await?;
-        let (got, wanted) = seen.attempt.undersized.as_ref().map_or((0, 0), |u| (u.got, u.wanted));
-        let text = format!("created volume capacity {got} less than requested capacity {wanted}");
-        self.memory.change(seen.object.uid(), |record| {
-            (record.undersized, record.refused) = (None, Some(text));
-        });
+        let why = seen.attempt.unusable.as_ref().map(|unusable| unusable.why.clone());
+        self.memory.change(seen.object.uid(), |record| (record.unusable, record.refused) = (None, why));
         Ok(())
     }
 
@@ -176,10 +173,29 @@ impl Provisioner {
 /// Whether the refusal of a repeat says that an earlier call made nothing. CSI wants OK for a volume that is there, so what
 /// is wrong with the request, or with the room that it needs, says so; the caller's rights and the state of the backend
 /// do not.
-fn proves_absence(code: i32) -> bool {
-    [Code::InvalidArgument, Code::NotFound, Code::OutOfRange, Code::ResourceExhausted, Code::Unimplemented]
-        .map(|code| code as i32)
-        .contains(&code)
+///
+/// NotFound may mean the source of a copy: the copy may be there although the source is gone by now.
+fn proves_absence(code: i32, copied: bool) -> bool {
+    let not_found = code == Code::NotFound as i32;
+    not_found && !copied
+        || [Code::InvalidArgument, Code::OutOfRange, Code::ResourceExhausted, Code::Unimplemented]
+            .map(|code| code as i32)
+            .contains(&code)
+}
+
+/// Why what the driver made is not what was asked for.
+fn unusable(intent: &Intent, made: &Volume) -> Option<String> {
+    let request = &intent.creation.request;
+    let wanted = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+    let got = made.capacity_bytes;
+    let asked = intent.claim.spec.as_ref().is_some_and(|spec| spec.data_source.is_some());
+    if (1..wanted).contains(&got) {
+        Some(format!("created volume capacity {got} less than requested capacity {wanted}"))
+    } else if asked && made.content_source.is_none() {
+        Some("volume content source missing".to_owned())
+    } else {
+        None
+    }
 }
 
 /// For a claim that is gone, the log is the only place where people learn what is missing.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use bowline_api::{Lease, Meta};
 use bowline_machinery::effect::EffectError;
 
+use super::super::decide::source::cloned_from;
 use super::super::intent;
 use super::super::model::{Claim, Intent, Key, Stored};
 use super::super::role::Provisioner;
@@ -80,6 +81,10 @@ impl Provisioner {
             }
         }
         self.memory.unstored(seen.object.uid());
+        // The call may have been the last one that copied from there.
+        if let Some(source) = cloned_from(&seen.object) {
+            self.queue.add(Key::Source(source));
+        }
         Ok(())
     }
 

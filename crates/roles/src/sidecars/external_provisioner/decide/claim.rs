@@ -11,12 +11,9 @@ use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequire
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::model::{Action, Claim, Creation, Intent, Naming, Settings, Why};
-use super::{parameters, topology};
+use super::{parameters, source, topology};
 
 type Decision = Step<Action, Why>;
-
-/// Kinds of data sources that a provisioner handles; all others belong to populators.
-const SOURCES: [&str; 2] = ["VolumeSnapshot", "PersistentVolumeClaim"];
 
 pub fn decide(seen: &Claim) -> Decision {
     let attempt = &seen.attempt;
@@ -24,7 +21,7 @@ pub fn decide(seen: &Claim) -> Decision {
     if attempt.unsaved.is_some() {
         return Step::Do(Action::Save);
     }
-    if let Some(made) = &attempt.undersized {
+    if let Some(made) = &attempt.unusable {
         return Step::Do(Action::Discard { handle: made.handle.clone(), secret: made.secret.clone() });
     }
     match &attempt.stored {
@@ -79,6 +76,7 @@ fn new_volume(seen: &Claim) -> Decision {
         Ok(intent) => Step::Do(Action::Store(Box::new(intent))),
         Err(why @ Why::Populator(_)) if attempt.told_populator => Step::Wait(why),
         Err(Why::Populator(_)) => Step::Do(Action::TellPopulator),
+        Err(Why::Unprotected) => Step::Do(Action::ProtectSource),
         Err(why @ Why::NodeMissing(_)) => Step::Do(Action::Reschedule(why)),
         Err(why) => Step::Fail(why),
     }
@@ -130,8 +128,8 @@ fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
     let (settings, claim) = (seen.settings.as_ref(), seen.object.as_ref());
     let none = Default::default();
     let given = class.parameters.as_ref().unwrap_or(&none);
-    check_source(claim)?;
-    check_driver(settings, claim)?;
+    let kind = source::reference(claim)?.map(|source| source.kind);
+    check_driver(settings, claim, kind)?;
     if claim.spec.as_ref().is_some_and(|spec| spec.selector.is_some()) {
         return Err(invalid("claim Selector is not supported"));
     }
@@ -140,11 +138,12 @@ fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
     }
     let name = volume_name(&settings.naming, claim);
     let fs_type = match parameters::fs_type(given).map_err(Why::Invalid)? {
-        Some(fs_type) => fs_type,
-        None => settings.default_fstype.clone(),
+        Some(fs_type) if !fs_type.is_empty() => fs_type,
+        Some(_) | None => settings.default_fstype.clone(),
     };
     let volume_capabilities = capabilities(settings, claim, class, &fs_type)?;
     let required_bytes = requested_bytes(claim).map_err(|error| Why::Invalid(error.to_string()))?;
+    let volume_content_source = source::content(seen, class)?;
     let accessibility_requirements = requirement(seen, class)?;
     let names = parameters::Names {
         volume: &name,
@@ -164,6 +163,7 @@ fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
         capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
         volume_capabilities,
         parameters,
+        volume_content_source,
         accessibility_requirements,
         mutable_parameters: mutable_parameters(seen)?,
         ..CreateVolumeRequest::default()
@@ -178,34 +178,26 @@ fn mutable_parameters(seen: &Claim) -> Result<BTreeMap<String, String>, Why> {
         _ if name.is_empty() => Ok(BTreeMap::new()),
         None => Err(Why::Invalid(format!("volumeattributesclass.storage.k8s.io \"{name}\" not found"))),
         Some(class) if class.driver_name != *driver => Err(Why::Invalid(format!(
-            "VolumeAttributesClass \"{name}\" is for driver {}, not {driver}",
+            "VAC {name} referenced in PVC is for driver {} which does not match driver name {driver}",
             class.driver_name
         ))),
         Some(class) => Ok(class.parameters.clone().unwrap_or_default()),
     }
 }
 
-fn check_source(claim: &PersistentVolumeClaim) -> Result<(), Why> {
-    let Some(spec) = &claim.spec else { return Ok(()) };
-    let source = spec.data_source.as_ref().map(|s| s.kind.clone());
-    let reference = spec.data_source_ref.as_ref().map(|s| s.kind.clone());
-    match source.or(reference) {
-        None => Ok(()),
-        Some(kind) if SOURCES.contains(&kind.as_str()) => Err(Why::Invalid(format!(
-            "data source of kind {kind} is not supported yet: create the claim without one"
-        ))),
-        Some(kind) => Err(Why::Populator(kind)),
-    }
-}
-
-fn check_driver(settings: &Settings, claim: &PersistentVolumeClaim) -> Result<(), Why> {
-    if !settings.creates {
-        return Err(invalid("CSI driver does not support dynamic provisioning of volumes"));
-    }
-    if !volume::claim_attributes_class(claim).is_empty() && !settings.modifies {
-        return Err(invalid("CSI driver does not support VolumeAttributesClass"));
-    }
-    Ok(())
+/// What the driver must be able to do for this claim.
+fn check_driver(settings: &Settings, claim: &PersistentVolumeClaim, source: Option<&str>) -> Result<(), Why> {
+    let attributes = !volume::claim_attributes_class(claim).is_empty();
+    let lacks = match () {
+        () if !settings.controller => "dynamic provisioning: plugin CONTROLLER_SERVICE",
+        () if !settings.creates => "dynamic provisioning: controller CREATE_DELETE_VOLUME",
+        () if source == Some(source::CLAIM) && !settings.clones => {
+            "clone operations: controller CLONE_VOLUME"
+        }
+        () if attributes && !settings.modifies => "VolumeAttributesClass: controller MODIFY_VOLUME",
+        () => return Ok(()),
+    };
+    Err(Why::Invalid(format!("CSI driver does not support {lacks} capability is not reported")))
 }
 
 /// One capability per access mode: the driver sees each of them.

@@ -5,7 +5,7 @@ use bowline_api::{CSINode, Meta, PersistentVolume, PersistentVolumeClaim, Storag
 use bowline_machinery::Step;
 use bowline_proto::csi::v1::volume_capability::AccessType;
 use clap::Parser;
-use k8s_openapi::api::core::v1::{TypedLocalObjectReference, TypedObjectReference};
+use k8s_openapi::api::core::v1::TypedLocalObjectReference;
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
@@ -13,26 +13,28 @@ use proptest::prelude::*;
 use super::super::Flags;
 use super::super::decide::{decide, volume_name};
 use super::super::model::{
-    Action, Attempt, Claim, Cluster, Creation, Intent, Naming, Observed, Settings, Stored, Undersized, Why,
+    Action, Attempt, Claim, Cluster, Creation, Intent, Naming, Observed, Settings, Source, Stored, Unusable,
+    Why,
 };
 use super::{DRIVER, settings, shared};
 
-type Decision = Step<Action, Why>;
+pub(super) type Decision = Step<Action, Why>;
 
-fn pending() -> PersistentVolumeClaim {
+pub(super) fn pending() -> PersistentVolumeClaim {
     let mut claim = build::claim("data").class("fast").build();
     claim.metadata.uid = Some("u-1".into());
     claim.set_annotation(keys::STORAGE_PROVISIONER, DRIVER);
     claim
 }
 
-fn seen() -> Claim {
+pub(super) fn seen() -> Claim {
     Claim {
         settings: shared(settings()),
         object: Arc::new(pending()),
         exists: true,
         class: Some(Arc::new(build::class("fast", DRIVER).build())),
         attributes: None,
+        source: Source::None,
         volume_exists: false,
         cluster: Cluster::default(),
         attempt: Attempt::default(),
@@ -40,14 +42,14 @@ fn seen() -> Claim {
 }
 
 impl Claim {
-    fn claim(mut self, change: impl FnOnce(&mut PersistentVolumeClaim)) -> Self {
+    pub(super) fn claim(mut self, change: impl FnOnce(&mut PersistentVolumeClaim)) -> Self {
         change(Arc::make_mut(&mut self.object));
         self
     }
-    fn class(self, class: StorageClass) -> Self {
+    pub(super) fn class(self, class: StorageClass) -> Self {
         Self { class: Some(Arc::new(class)), ..self }
     }
-    fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }
@@ -61,17 +63,17 @@ impl Claim {
     fn delayed(self) -> Self {
         self.class(build::class("fast", DRIVER).wait_for_consumer().build())
     }
-    fn gone(self) -> Self {
+    pub(super) fn gone(self) -> Self {
         Self { exists: false, ..self }
     }
     /// With the call stored that is right now.
-    fn stored(self) -> Self {
+    pub(super) fn stored(self) -> Self {
         let intent = intent(&self).map(Arc::new);
         let stored = intent.map(|intent| Stored { intent, lease: None });
         self.attempt(|a| a.stored = stored)
     }
     /// Which may have taken effect.
-    fn open(self) -> Self {
+    pub(super) fn open(self) -> Self {
         self.stored().attempt(|a| a.open = true)
     }
 }
@@ -83,12 +85,12 @@ fn intent(seen: &Claim) -> Option<Intent> {
     }
 }
 
-fn decision(seen: &Claim) -> Decision {
+pub(super) fn decision(seen: &Claim) -> Decision {
     decide(&Observed::Claim(Box::new(seen.clone())))
 }
 
 /// The call that is stored or made.
-fn creation(seen: &Claim) -> Option<Creation> {
+pub(super) fn creation(seen: &Claim) -> Option<Creation> {
     match decision(seen) {
         Step::Do(Action::Store(intent)) => Some(intent.creation),
         Step::Do(Action::Create(intent)) => Some(intent.creation.clone()),
@@ -153,13 +155,13 @@ fn claims_that_get_a_volume() {
 #[test]
 fn what_was_made_comes_first() {
     let volume = Some(Arc::new(PersistentVolume::default()));
-    let small = Undersized { handle: "v".into(), secret: None, got: 1, wanted: 2 };
+    let small = Unusable { handle: "v".into(), secret: None, why: "too small".into() };
     let discard = Step::Do(Action::Discard { handle: "v".into(), secret: None });
     let table: [(&str, Claim, Decision); 4] = [
         ("made", seen().attempt(|a| a.unsaved = volume.clone()), Step::Do(Action::Save)),
         ("made, claim gone", seen().gone().attempt(|a| a.unsaved = volume.clone()), Step::Do(Action::Save)),
-        ("too small", seen().attempt(|a| a.undersized = Some(small.clone())), discard.clone()),
-        ("too small, claim gone", seen().gone().attempt(|a| a.undersized = Some(small)), discard),
+        ("too small", seen().attempt(|a| a.unusable = Some(small.clone())), discard.clone()),
+        ("too small, claim gone", seen().gone().attempt(|a| a.unusable = Some(small)), discard),
     ];
     for (name, seen, expected) in table {
         assert_eq!(decision(&seen), expected, "{name}");
@@ -215,9 +217,10 @@ fn attributes_classes_give_their_parameters() {
     };
     let seen = |attributes| Claim { attributes, ..seen().claim(named).settings(|s| s.modifies = true) };
     assert_eq!(creation(&seen(Some(class(DRIVER)))).unwrap().request.mutable_parameters["iops"], "9");
-    for (attributes, part) in
-        [(None, "not found"), (Some(class("other.example")), "is for driver other.example")]
-    {
+    for (attributes, part) in [
+        (None, "not found"),
+        (Some(class("other.example")), "is for driver other.example which does not match"),
+    ] {
         assert!(matches!(decision(&seen(attributes)), Step::Fail(Why::Invalid(text)) if text.contains(part)));
     }
 }
@@ -251,8 +254,6 @@ fn refused_before_any_call() {
     let snapshot = source("VolumeSnapshot", "snapshot.storage.k8s.io");
     let with_source =
         |s: TypedLocalObjectReference| seen().claim(|c| c.spec.as_mut().unwrap().data_source = Some(s));
-    let reference =
-        TypedObjectReference { kind: "PersistentVolumeClaim".into(), name: "s".into(), ..Default::default() };
     let modes = |modes: &[&str]| {
         let modes = modes.iter().map(ToString::to_string).collect();
         seen().claim(|c| c.spec.as_mut().unwrap().access_modes = Some(modes))
@@ -265,11 +266,6 @@ fn refused_before_any_call() {
     };
     let table = [
         ("snapshot", with_source(snapshot), "not supported yet"),
-        (
-            "clone",
-            seen().claim(|c| c.spec.as_mut().unwrap().data_source_ref = Some(reference)),
-            "not supported yet",
-        ),
         ("driver cannot", seen().settings(|s| s.creates = false), "does not support dynamic provisioning"),
         ("attributes class", seen().claim(vac), "does not support VolumeAttributesClass"),
         (
@@ -357,7 +353,7 @@ prop_compose! {
         (exists, delayed, selected, topology, volume_exists) in any::<(bool, bool, bool, bool, bool)>(),
         (class, ours) in any::<(bool, bool)>(),
         (stored, open, slow, told_populator) in any::<(bool, bool, bool, bool)>(),
-        (unsaved, undersized, exhausted) in any::<(bool, bool, bool)>(),
+        (unsaved, unusable, exhausted) in any::<(bool, bool, bool)>(),
     ) -> Claim {
         let attempt = if stored { seen().stored().attempt } else { Attempt::default() };
         let mut seen = Claim { exists, volume_exists, attempt, ..seen() }.settings(|s| s.topology = topology);
@@ -373,13 +369,13 @@ prop_compose! {
         if !ours {
             seen = seen.claim(|c| c.metadata.annotations = None);
         }
-        let small = Undersized { handle: "v".into(), secret: None, got: 1, wanted: 2 };
+        let small = Unusable { handle: "v".into(), secret: None, why: "too small".into() };
         seen.attempt(|a| {
             a.open = stored && open;
             a.slow = slow;
             a.told_populator = told_populator;
             a.unsaved = unsaved.then(Arc::default);
-            a.undersized = undersized.then_some(small);
+            a.unusable = unusable.then_some(small);
             a.exhausted = exhausted.then(|| "full".into());
         })
     }
@@ -399,7 +395,7 @@ proptest! {
         let decision = decision(&seen);
         if seen.attempt.unsaved.is_some() {
             prop_assert_eq!(decision, Step::Do(Action::Save), "PROV-2: {:?}", seen);
-        } else if seen.attempt.undersized.is_some() {
+        } else if seen.attempt.unusable.is_some() {
             prop_assert!(matches!(decision, Step::Do(Action::Discard { .. })), "PROV-2: {seen:?}");
         } else if seen.attempt.open && !seen.volume_exists {
             prop_assert!(matches!(decision, Step::Do(Action::Create(_))), "PROV-1: repeated: {seen:?}");

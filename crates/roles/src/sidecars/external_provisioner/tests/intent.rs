@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use bowline_api::{Meta, build, keys};
+use bowline_proto::csi::v1::volume_content_source::{Type, VolumeSource};
 use bowline_proto::csi::v1::{
     CapacityRange, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
 };
-use k8s_openapi::api::core::v1::SecretReference;
+use k8s_openapi::api::core::v1::{SecretReference, TypedLocalObjectReference};
 
 use super::super::intent;
 use super::super::model::{Creation, Intent, Naming, Secrets, Settings};
@@ -60,6 +61,22 @@ fn a_topology_of_thousands_of_nodes_is_stored() {
     assert_eq!(*intent::stored(&settings(), lease).unwrap().intent, intent);
 }
 
+/// A clone is finished by the next process although claim and source are gone (PROV-2).
+#[test]
+fn an_intent_that_clones_is_read_as_it_was_stored() {
+    let mut intent = stored_intent();
+    let content = Type::Volume(VolumeSource { volume_id: "v-source".into() });
+    intent.creation.request.volume_content_source = Some(VolumeContentSource { r#type: Some(content) });
+    let source = TypedLocalObjectReference {
+        kind: "PersistentVolumeClaim".into(),
+        name: "source".into(),
+        api_group: None,
+    };
+    Arc::make_mut(&mut intent.claim).spec.as_mut().unwrap().data_source = Some(source);
+    let lease = intent::lease(&settings(), "ns", &intent).unwrap();
+    assert_eq!(*intent::stored(&settings(), lease).unwrap().intent, intent);
+}
+
 #[test]
 fn no_secret_is_stored() {
     let mut intent = stored_intent();
@@ -104,11 +121,13 @@ fn only_what_this_program_would_have_stored_is_taken_over() {
         intent::stored(&settings(), lease).map(|_| ()).unwrap_err()
     };
     let source = |intent: &mut Intent| {
-        intent.creation.request.volume_content_source = Some(VolumeContentSource::default());
+        let other = VolumeSource { volume_id: "another-tenants".into() };
+        intent.creation.request.volume_content_source =
+            Some(VolumeContentSource { r#type: Some(Type::Volume(other)) });
     };
     let class = |intent: &mut Intent| intent.class = Arc::new(build::class("fast", "other.example").build());
     let name = |intent: &mut Intent| intent.creation.request.name = "pvc-u-2".into();
-    assert_eq!(refused(source), "it copies another volume");
+    assert_eq!(refused(source), "it copies something else than its claim names");
     assert_eq!(refused(class), "its class belongs to driver `other.example`");
     assert_eq!(refused(name), "its volume `pvc-u-2` is not named after its claim");
     let mut lease = intent::lease(&settings(), "ns", &stored_intent()).unwrap();

@@ -22,6 +22,7 @@ fn seen() -> Claim {
     claim.metadata.resource_version = Some("7".into());
     claim.spec.as_mut().unwrap().volume_mode = Some("Filesystem".into());
     Claim {
+        source: Default::default(),
         settings: shared(settings()),
         object: Arc::new(claim),
         exists: true,
