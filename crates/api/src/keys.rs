@@ -224,3 +224,59 @@ pub const POD_SECURITY_AUDIT_ERROR: &str = "pod-security.kubernetes.io/error";
 pub const APPARMOR_CONTAINER_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 pub const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub const SECCOMP_CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+/// On a snapshot class: snapshots that name no class get this one, if their volume is of its driver. Only `true` counts.
+pub const DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+/// Keeps a claim while a snapshot of it is being taken.
+pub const SNAPSHOT_SOURCE_CLAIM: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
+/// Keeps a snapshot until its content was told that it goes.
+pub const SNAPSHOT_AS_SOURCE: &str = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
+/// Keeps a snapshot until its content is gone.
+pub const SNAPSHOT_BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
+/// Keeps a member of a group snapshot while the group exists.
+pub const SNAPSHOT_IN_GROUP: &str = "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection";
+/// Keeps a content until csi-snapshotter has deleted the backend's snapshot.
+pub const SNAPSHOT_CONTENT_BOUND: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+/// On a content: a CreateSnapshot may be running; the content must not be deleted before a final answer.
+pub const SNAPSHOT_BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
+/// On a content: its snapshot is being deleted, so that the backend's may be, too.
+pub const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+/// On a content: the secret that DeleteSnapshot needs.
+pub const SNAPSHOT_DELETION_SECRET_NAME: &str = "snapshot.storage.kubernetes.io/deletion-secret-name";
+pub const SNAPSHOT_DELETION_SECRET_NAMESPACE: &str =
+    "snapshot.storage.kubernetes.io/deletion-secret-namespace";
+/// On a content, set by people: a volume of another mode may be restored from it.
+pub const SNAPSHOT_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
+/// Label of a content: the node whose csi-snapshotter handles it.
+pub const SNAPSHOT_MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
+
+/// The same of groups of snapshots.
+pub const DEFAULT_GROUP_SNAPSHOT_CLASS: &str = "groupsnapshot.storage.kubernetes.io/is-default-class";
+pub const GROUP_SNAPSHOT_BOUND: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-bound-protection";
+pub const GROUP_SNAPSHOT_CONTENT_BOUND: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
+pub const GROUP_SNAPSHOT_BEING_CREATED: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created";
+pub const GROUP_SNAPSHOT_BEING_DELETED: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
+pub const GROUP_SNAPSHOT_DELETION_SECRET_NAME: &str =
+    "groupsnapshot.storage.kubernetes.io/deletion-secret-name";
+pub const GROUP_SNAPSHOT_DELETION_SECRET_NAMESPACE: &str =
+    "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace";
+/// On the content of a member: the handle of its group.
+pub const GROUP_SNAPSHOT_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
+
+/// Parameters of a snapshot class that name secrets; name and namespace follow the prefix.
+pub const SNAPSHOTTER_SECRET: &str = "csi.storage.k8s.io/snapshotter-secret-";
+pub const SNAPSHOTTER_LIST_SECRET: &str = "csi.storage.k8s.io/snapshotter-list-secret-";
+pub const GROUP_SNAPSHOTTER_SECRET: &str = "csi.storage.k8s.io/group-snapshotter-secret-";
+pub const GROUP_SNAPSHOTTER_GET_SECRET: &str = "csi.storage.k8s.io/group-snapshotter-get-secret-";
+/// Parameters that csi-snapshotter's `--extra-create-metadata` adds for the driver.
+pub const SNAPSHOT_NAME_PARAMETER: &str = "csi.storage.k8s.io/volumesnapshot/name";
+pub const SNAPSHOT_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/volumesnapshot/namespace";
+pub const SNAPSHOT_CONTENT_NAME_PARAMETER: &str = "csi.storage.k8s.io/volumesnapshotcontent/name";
+pub const GROUP_SNAPSHOT_NAME_PARAMETER: &str = "csi.storage.k8s.io/volumegroupsnapshot/name";
+pub const GROUP_SNAPSHOT_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/volumegroupsnapshot/namespace";
+pub const GROUP_SNAPSHOT_CONTENT_NAME_PARAMETER: &str = "csi.storage.k8s.io/volumegroupsnapshotcontent/name";

@@ -11,6 +11,7 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 pub mod selector;
+pub mod snapshot;
 pub mod span;
 pub mod volume;
 
@@ -24,4 +25,8 @@ pub use k8s_openapi::api::core::v1::{
 };
 pub use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
+};
+pub use snapshot::{
+    VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
+    VolumeSnapshotClass, VolumeSnapshotContent,
 };
