@@ -12,6 +12,11 @@ CSI_SANITY_VERSION := v5.6.0
 CSI_SANITY := $(PEERS)/csi-sanity-$(CSI_SANITY_VERSION)
 CSI_PROVISIONER_VERSION := v5.1.0
 CSI_PROVISIONER := $(PEERS)/csi-provisioner-$(CSI_PROVISIONER_VERSION)
+CSI_RESIZER_VERSION := v1.14.0
+CSI_RESIZER := $(PEERS)/csi-resizer-$(CSI_RESIZER_VERSION)
+SNAPSHOTTER_VERSION := v8.6.0
+CSI_SNAPSHOTTER := $(PEERS)/csi-snapshotter-$(SNAPSHOTTER_VERSION)
+SNAPSHOT_CONTROLLER := $(PEERS)/snapshot-controller-$(SNAPSHOTTER_VERSION)
 KUBERNETES_VERSION := v1.36.3
 KUBE_APISERVER := $(PEERS)/kube-apiserver-$(KUBERNETES_VERSION)
 KUBE_CONTROLLER_MANAGER := $(PEERS)/kube-controller-manager-$(KUBERNETES_VERSION)
@@ -42,7 +47,8 @@ test: tools peers ## Set up, check and test everything
 	KUBECTL=$(abspath $(KUBECTL)) CSI_SANITY=$(abspath $(CSI_SANITY)) SNAPSHOT_CRDS=$(abspath $(SNAPSHOT_CRDS)) ETCD=$(abspath $(ETCD)) CLIENT_TESTS=$(abspath $(CLIENT_TESTS)) \
 		KUBE_APISERVER=$(abspath $(KUBE_APISERVER)) KUBE_CONTROLLER_MANAGER=$(abspath $(KUBE_CONTROLLER_MANAGER)) KUBE_SCHEDULER=$(abspath $(KUBE_SCHEDULER)) \
 		KUBELET=$(abspath $(KUBELET)) CONTAINERD=$(abspath $(CONTAINERD)) \
-		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) $(CARGO) test --workspace --no-fail-fast
+		CSI_PROVISIONER=$(abspath $(CSI_PROVISIONER)) CSI_RESIZER=$(abspath $(CSI_RESIZER)) \
+		CSI_SNAPSHOTTER=$(abspath $(CSI_SNAPSHOTTER)) SNAPSHOT_CONTROLLER=$(abspath $(SNAPSHOT_CONTROLLER)) $(CARGO) test --workspace --no-fail-fast
 
 sim: ## Whole clusters in memory under seeded faults (a hundred are a part of `test`; HISTORIES=1000; SEED=17 replays one; PROFILE=release for many)
 	$(CARGO) build --profile $(PROFILE) --package bowline-sim
@@ -54,7 +60,7 @@ sim-mutants: ## Whether the simulation finds each of the mutations in crates/sim
 sanity: tools $(CSI_SANITY) ## Only csi-sanity against the drivers (a part of `test`)
 	CSI_SANITY=$(abspath $(CSI_SANITY)) $(CARGO) test --package bowline --test sanity
 
-peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(KUBELET) $(CONTAINERD) $(CSI_PROVISIONER) ## Upstream's programs and files that the tests use
+peers: $(KUBECTL) $(CSI_SANITY) $(SNAPSHOT_CRDS) $(ETCD) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDULER) $(KUBELET) $(CONTAINERD) $(CSI_PROVISIONER) $(CSI_RESIZER) $(CSI_SNAPSHOTTER) $(SNAPSHOT_CONTROLLER) ## Upstream's programs and files that the tests use
 
 record: $(KUBECTL) $(SNAPSHOT_CRDS) $(CLIENT_TESTS) $(KUBE_APISERVER) $(KUBE_CONTROLLER_MANAGER) $(ETCD) ## Record anew what upstream's API server answers to tests/kubectl (RECORD="apply get" for some themes)
 	$(CARGO) test --package bowline --test conformance -- --ignored --exact record
@@ -107,6 +113,14 @@ $(CSI_SANITY): tests/peers/csi-sanity/go.mod
 # Upstream's sidecar that makes volumes, to work beside our controllers.
 $(CSI_PROVISIONER): tests/peers/csi-provisioner/go.mod
 	scripts/build-csi-provisioner $(CSI_PROVISIONER_VERSION) $(abspath $@)
+
+# Upstream's sidecar that enlarges and modifies volumes.
+$(CSI_RESIZER): tests/peers/csi-resizer/go.mod
+	scripts/build-csi-resizer $(CSI_RESIZER_VERSION) $(abspath $@)
+
+# Upstream's sidecar that takes snapshots, and the controller beside it.
+$(CSI_SNAPSHOTTER) $(SNAPSHOT_CONTROLLER): $(PEERS)/%-$(SNAPSHOTTER_VERSION): tests/peers/csi-snapshotter/go.mod
+	scripts/build-snapshotter $* $(SNAPSHOTTER_VERSION) $(abspath $@)
 
 # The CRDs of snapshots, as upstream publishes them.
 $(SNAPSHOT_CRDS): tests/peers/snapshot-crds/go.mod
