@@ -10,6 +10,8 @@ use std::sync::{Arc, Condvar, Mutex};
 struct State {
     held: Mutex<bool>,
     released: Condvar,
+    /// The first request with these bytes begins to hold answers back.
+    trigger: Mutex<Option<Vec<u8>>>,
 }
 
 /// Carries connections for as long as the process lives.
@@ -36,6 +38,22 @@ impl Gate {
         *self.0.held.lock().expect("its state") = true;
     }
 
+    /// From the first request on that contains this text: gRPC compresses headers, not messages.
+    pub fn hold_at(&self, text: &str) {
+        *self.0.trigger.lock().expect("its state") = Some(text.as_bytes().to_vec());
+    }
+
+    /// Waits until answers are held back.
+    pub async fn until_held(&self, what: &str) {
+        let held = async {
+            while !*self.0.held.lock().expect("its state") {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let held = tokio::time::timeout(super::PATIENCE, held).await;
+        assert!(held.is_ok(), "{what}: the driver was never called");
+    }
+
     pub fn release(&self) {
         *self.0.held.lock().expect("its state") = false;
         self.0.released.notify_all();
@@ -44,20 +62,28 @@ impl Gate {
 
 fn carry(client: UnixStream, server: UnixStream, state: &Arc<State>) {
     let [client_end, server_end] = [&client, &server].map(|stream| stream.try_clone().expect("a second end"));
-    let state = state.clone();
-    let wait = move || {
+    let (watched, state) = (state.clone(), state.clone());
+    let look = move |sent: &[u8]| {
+        let mut trigger = watched.trigger.lock().expect("its state");
+        let found = |text: &Vec<u8>| sent.windows(text.len()).any(|part| part == text.as_slice());
+        if trigger.as_ref().is_some_and(found) {
+            *watched.held.lock().expect("its state") = true;
+            *trigger = None;
+        }
+    };
+    let wait = move |_: &[u8]| {
         let held = state.held.lock().expect("its state");
         drop(state.released.wait_while(held, |held| *held).expect("its state"));
     };
-    std::thread::spawn(move || copy(client, server_end, || {}));
+    std::thread::spawn(move || copy(client, server_end, look));
     std::thread::spawn(move || copy(server, client_end, wait));
 }
 
 /// Copies until one side ends; then neither goes on.
-fn copy(mut from: UnixStream, mut to: UnixStream, wait: impl Fn()) {
+fn copy(mut from: UnixStream, mut to: UnixStream, before: impl Fn(&[u8])) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        wait();
+        before(&buffer[..count]);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

@@ -23,14 +23,29 @@ use super::program::Program;
 
 /// Where the accounts of sidecars are, and their leases.
 pub const NAMESPACE: &str = "kube-system";
-const AUDIT_POLICY: &str =
-    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+/// Who asked for what. Of writes that concern volumes also what they asked for and what came of it.
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: RequestResponse
+  verbs: [create, update, patch, delete]
+  resources:
+  - {group: '', resources: [persistentvolumes, persistentvolumes/status, persistentvolumeclaims, persistentvolumeclaims/status]}
+  - {group: snapshot.storage.k8s.io}
+  - {group: groupsnapshot.storage.k8s.io}
+- level: Request
+  verbs: [create, update, patch, delete]
+  resources: [{group: '', resources: [events]}, {group: coordination.k8s.io, resources: [leases]}]
+- {level: Metadata}
+";
 
 pub struct UpstreamServer {
     authority: Authority,
     address: String,
     etcd_port: u16,
     port: u16,
+    flags: Vec<String>,
     admin: PathBuf,
     server: Program,
     _etcd: Program,
@@ -39,14 +54,21 @@ pub struct UpstreamServer {
 
 impl UpstreamServer {
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with further flags of kube-apiserver.
+    pub async fn start_with(flags: &[&str]) -> Self {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let dir = scratch();
         let [etcd_port, etcd_peer, port] = free_ports();
         let (authority, admin) = credentials(dir.path(), port);
         std::fs::write(dir.path().join("audit.yaml"), AUDIT_POLICY).expect("the audit policy");
         let etcd = run(dir.path(), "etcd", &etcd(dir.path(), etcd_port, etcd_peer));
-        let server = api_server(dir.path(), etcd_port, port);
+        let server = api_server(dir.path(), etcd_port, port, &flags);
         let address = format!("https://127.0.0.1:{port}");
-        let mut started = Self { authority, address, etcd_port, port, admin, server, _etcd: etcd, dir };
+        let mut started =
+            Self { authority, address, etcd_port, port, flags, admin, server, _etcd: etcd, dir };
         started.ready().await;
         started
     }
@@ -71,7 +93,7 @@ impl UpstreamServer {
 
     /// Again after [`UpstreamServer::stop`], at the same address.
     pub async fn start_again(&mut self) {
-        self.server = api_server(self.dir.path(), self.etcd_port, self.port);
+        self.server = api_server(self.dir.path(), self.etcd_port, self.port, &self.flags);
         self.ready().await;
     }
 
@@ -131,9 +153,7 @@ impl UpstreamServer {
     /// Requests that were refused because the user has no right to make them, each once, as `user verb resource`. One that
     /// is allowed a moment later does not count: the authorizers follow roles and pods with caches of their own.
     pub fn refusals(&self) -> Vec<String> {
-        let log = std::fs::read_to_string(self.dir.path().join("audit.log")).expect("the audit log");
-        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let events: Vec<Value> = events.collect();
+        let events = self.audited();
         let is_refused = |event: &Value| event["responseStatus"]["code"] == 403;
         let about = |event: &Value| {
             let object = &event["objectRef"];
@@ -150,16 +170,21 @@ impl UpstreamServer {
         refused
     }
 
+    /// The audit log.
+    pub fn audited(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.dir.path().join("audit.log")).expect("the audit log");
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
     /// All verbs on resources that a user was allowed, as `verb resource`.
     pub fn used_by(&self, user: &str) -> Vec<String> {
-        let log = std::fs::read_to_string(self.dir.path().join("audit.log")).expect("the audit log");
-        let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let allowed = |event: &Value| {
             event["user"]["username"] == user
                 && event["responseStatus"]["code"] != 403
                 && event["objectRef"]["resource"].is_string()
         };
-        let mut used: Vec<String> = events.filter(allowed).map(|event| verb_and_resource(&event)).collect();
+        let mut used: Vec<String> =
+            self.audited().iter().filter(|event| allowed(event)).map(verb_and_resource).collect();
         used.sort();
         used.dedup();
         used
@@ -187,8 +212,9 @@ fn verb_and_resource(event: &Value) -> String {
     }
 }
 
-fn api_server(dir: &Path, etcd: u16, port: u16) -> Program {
+fn api_server(dir: &Path, etcd: u16, port: u16, flags: &[String]) -> Program {
     let mut command = kube_apiserver(dir, etcd, port);
+    command.args(flags);
     command.arg("--enable-admission-plugins=NodeRestriction");
     command.arg(format!("--audit-policy-file={}", dir.join("audit.yaml").display()));
     command.arg(format!("--audit-log-path={}", dir.join("audit.log").display()));

@@ -3,17 +3,14 @@
 use bowline_api::{CSINode, Pod, build};
 use kube::Api;
 
-use crate::setup::{By, Lead, Setup};
+use crate::setup::{By, DRIVER, Lead, NODE, Setup};
 use crate::support::machine;
 use crate::support::objects::{create, delete, until, until_gone};
 use crate::support::ports::free_ports;
 use crate::support::program::Program;
 use crate::support::upstream::client_of;
 
-const NODE: &str = "node-1";
-const DRIVER: &str = "local.csi.bowline.dev";
-
-fn kubelet(setup: &Setup, port: u16) -> Program {
+pub fn kubelet(setup: &Setup, port: u16) -> Program {
     let kubeconfig = setup.server.user(&format!("system:node:{NODE}"), "system:nodes");
     let words = [
         "kubelet".to_owned(),
@@ -50,7 +47,7 @@ async fn metrics(setup: &Setup, port: u16) -> String {
 }
 
 /// Ends what a failed test left.
-struct Cleanup(std::path::PathBuf);
+pub struct Cleanup(pub std::path::PathBuf);
 
 impl Drop for Cleanup {
     fn drop(&mut self) {

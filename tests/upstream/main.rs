@@ -15,3 +15,4 @@ mod kubelet;
 mod least;
 mod mixes;
 mod replicas;
+mod sidecars;

@@ -18,14 +18,14 @@ use crate::support::program::Program;
 use crate::support::upstream::{NAMESPACE, UpstreamServer};
 use crate::support::{PATIENCE, until_exists};
 
-const DRIVER: &str = "local.csi.bowline.dev";
-const NODE: &str = "node-1";
+pub const DRIVER: &str = "local.csi.bowline.dev";
+pub const NODE: &str = "node-1";
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
 /// Of upstream's program: those that a volume meets, and what makes pods and nodes usable.
 const CONTROLLERS: &str = "--controllers=persistentvolume-binder-controller,persistentvolume-attach-detach-controller,persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,node-lifecycle-controller,serviceaccount-controller,root-ca-certificate-publisher-controller";
 
 /// Whose program.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Us,
     Upstream,
@@ -48,7 +48,12 @@ pub struct Setup {
 
 impl Setup {
     pub async fn new() -> Self {
-        let server = UpstreamServer::start().await;
+        Self::with(&[]).await
+    }
+
+    /// The same with further flags of kube-apiserver.
+    pub async fn with(flags: &[&str]) -> Self {
+        let server = UpstreamServer::start_with(flags).await;
         let client = server.client().await;
         let gate = Gate::start(&server.dir.path().join("csi.sock"), server.dir.path().join("driver.sock"));
         let driver = json!({"metadata": {"name": DRIVER}, "spec": {"attachRequired": true}});
@@ -66,7 +71,7 @@ impl Setup {
     }
 
     /// As programs reach the driver: through a gate.
-    fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.dir().join("csi.sock")
     }
 
@@ -144,23 +149,25 @@ impl Setup {
 
     /// The same with the rights that its account has already.
     pub async fn sidecar_as_granted(&self, by: By, program: &str, replica: u8) -> Program {
-        let kubeconfig = format!("--kubeconfig={}", self.server.account(program).await.display());
         let address = format!("--csi-address={}", self.socket().display());
-        let namespace = format!("--leader-election-namespace={NAMESPACE}");
-        let words = [
-            kubeconfig.as_str(),
-            &address,
-            "--leader-election",
-            &namespace,
+        let lease = [
             "--leader-election-lease-duration=15s",
             "--leader-election-renew-deadline=10s",
             "--leader-election-retry-period=2s",
             "--v=2",
         ];
-        let name = format!("{program}-{replica}");
+        let further = [&[address.as_str()], lease.as_slice()].concat();
+        self.account_program(by, program, &format!("{program}-{replica}"), &further).await
+    }
+
+    /// A program that works as the service account of its name and takes part in an election.
+    pub async fn account_program(&self, by: By, program: &str, log: &str, further: &[&str]) -> Program {
+        let kubeconfig = format!("--kubeconfig={}", self.server.account(program).await.display());
+        let namespace = format!("--leader-election-namespace={NAMESPACE}");
+        let words = [&[kubeconfig.as_str(), "--leader-election", &namespace], further].concat();
         match by {
-            By::Us => Program::start(self.dir(), &name, BOWLINE, &[&[program], words.as_slice()].concat()),
-            By::Upstream => Program::start(self.dir(), &name, peer(program), &words),
+            By::Us => Program::start(self.dir(), log, BOWLINE, &[&[program], words.as_slice()].concat()),
+            By::Upstream => Program::start(self.dir(), log, peer(program), &words),
         }
     }
 
