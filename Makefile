@@ -30,7 +30,7 @@ CLIENT_TESTS := $(PEERS)/client-tests-v0.36.3
 # What the simulation is built with: a release build takes longer than a thousand histories without one.
 PROFILE ?= dev
 
-.PHONY: help demo test sim sim-mutants sanity check tidy sweep bench schema podsecurity rbac clean tools peers record
+.PHONY: help demo test sim sim-mutants sanity check tidy sweep bench bench-sidecars schema podsecurity rbac clean tools peers record
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,13 @@ bench: tools $(KUBE_APISERVER) $(ETCD) $(KUBE_CONTROLLER_MANAGER) $(KUBE_SCHEDUL
 	$(TARGET_DIR)/release/bowline-bench all $(TARGET_DIR)/release/bowline \
 		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) --kube-controller-manager $(KUBE_CONTROLLER_MANAGER) \
 		--kube-scheduler $(KUBE_SCHEDULER) --csi-provisioner $(CSI_PROVISIONER) $(BENCH_FLAGS)
+
+bench-sidecars: tools $(KUBE_APISERVER) $(ETCD) $(KUBE_CONTROLLER_MANAGER) $(SNAPSHOT_CRDS) $(CSI_PROVISIONER) $(CSI_RESIZER) $(CSI_SNAPSHOTTER) $(SNAPSHOT_CONTROLLER) ## All sidecars, ours and upstream's (BENCH_FLAGS="--phase claims --subject bowline --csi-attacher …")
+	$(CARGO) build --release --package bowline --package bowline-bench
+	$(TARGET_DIR)/release/bowline-bench sidecars $(TARGET_DIR)/release/bowline \
+		--kube-apiserver $(KUBE_APISERVER) --etcd $(ETCD) --kube-controller-manager $(KUBE_CONTROLLER_MANAGER) --snapshot-crds $(SNAPSHOT_CRDS) \
+		--csi-provisioner $(CSI_PROVISIONER) --csi-resizer $(CSI_RESIZER) --csi-snapshotter $(CSI_SNAPSHOTTER) \
+		--snapshot-controller $(SNAPSHOT_CONTROLLER) $(BENCH_FLAGS)
 
 schema: ## Take the fields of upstream's kinds anew from the Go modules in tests/peers
 	cd tests/peers && go run ./schema > $(abspath $(SCHEMA)).new && mv $(abspath $(SCHEMA)).new $(abspath $(SCHEMA))

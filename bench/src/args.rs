@@ -47,6 +47,13 @@ pub enum Command {
         #[command(flatten)]
         programs: ProgramsArgs,
     },
+    /// All sidecars of PROGRAM and upstream's, on upstream's control plane
+    Sidecars {
+        /// The bowline program
+        program: PathBuf,
+        #[command(flatten)]
+        sidecars: SidecarsArgs,
+    },
     /// The API server of PROGRAM, and upstream's beside it
     Apiserver {
         /// The bowline program
@@ -93,6 +100,110 @@ pub struct ProgramsArgs {
     /// Hand-overs of each kind
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     pub rounds: usize,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SidecarsArgs {
+    /// Upstream's API server
+    #[arg(long, value_name = "PROGRAM")]
+    pub kube_apiserver: PathBuf,
+    /// The store of upstream's API server
+    #[arg(long, value_name = "PROGRAM")]
+    pub etcd: PathBuf,
+    /// Upstream's controller manager
+    #[arg(long, value_name = "PROGRAM")]
+    pub kube_controller_manager: PathBuf,
+    /// The folder with the kinds of snapshots
+    #[arg(long, value_name = "FOLDER")]
+    pub snapshot_crds: PathBuf,
+    #[arg(long, value_name = "PROGRAM")]
+    pub csi_provisioner: PathBuf,
+    #[arg(long, value_name = "PROGRAM")]
+    pub csi_resizer: PathBuf,
+    #[arg(long, value_name = "PROGRAM")]
+    pub csi_snapshotter: PathBuf,
+    #[arg(long, value_name = "PROGRAM")]
+    pub snapshot_controller: PathBuf,
+    /// Upstream's attacher, built by hand: no module proxy serves it
+    #[arg(long, value_name = "PROGRAM")]
+    pub csi_attacher: Option<PathBuf>,
+    /// Whose sidecars; repeatable, all by default
+    #[arg(long = "subject", value_enum, value_name = "SUBJECT")]
+    pub subjects: Vec<Subjects>,
+    /// What to measure; repeatable, everything by default
+    #[arg(long = "phase", value_enum, value_name = "PHASE")]
+    pub phases: Vec<Phase>,
+    #[arg(long, value_name = "COUNT", default_value_t = 500)]
+    pub claims: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub snapshots: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub resizes: usize,
+    /// Requests of the bench that are under way at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = at_least_one)]
+    pub parallel: usize,
+    /// Hand-overs of each kind
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub rounds: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Subjects {
+    /// Upstream's with default flags
+    Upstream,
+    /// Upstream's with the limits of their clients opened
+    UpstreamOpened,
+    Bowline,
+}
+
+impl Subjects {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream, default flags",
+            Self::UpstreamOpened => "upstream, limits opened",
+            Self::Bowline => crate::startup::SUBJECT,
+        }
+    }
+}
+
+/// In the order in which they are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Phase {
+    Claims,
+    Snapshots,
+    Resizes,
+    Attach,
+    Detach,
+    Delete,
+}
+
+impl Phase {
+    pub const ALL: [Self; 6] =
+        [Self::Claims, Self::Snapshots, Self::Resizes, Self::Attach, Self::Detach, Self::Delete];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claims => "claims, created to Bound",
+            Self::Snapshots => "snapshots, created to ready",
+            Self::Resizes => "resizes, asked for to done",
+            Self::Attach => "attachments, created to attached",
+            Self::Detach => "attachments, deleted to gone",
+            Self::Delete => "claims, deleted to the volume gone",
+        }
+    }
+}
+
+impl SidecarsArgs {
+    pub fn subjects(&self) -> Vec<Subjects> {
+        match self.subjects.as_slice() {
+            [] => vec![Subjects::Upstream, Subjects::UpstreamOpened, Subjects::Bowline],
+            some => some.to_vec(),
+        }
+    }
+
+    pub fn wants(&self, phase: Phase) -> bool {
+        self.phases.is_empty() || self.phases.contains(&phase)
+    }
 }
 
 #[derive(Debug, Clone, Args)]

@@ -11,6 +11,7 @@ mod pods;
 mod programs;
 mod report;
 mod scratch;
+mod sidecars;
 mod split;
 mod startup;
 mod table;
@@ -54,6 +55,9 @@ async fn run(cli: Cli, stop: &CancellationToken) -> Result<()> {
         }
         Command::Programs { program, programs } => {
             programs::measure(&found(program)?, programs, &mut report, stop).await
+        }
+        Command::Sidecars { program, sidecars } => {
+            sidecars::measure(&found(program)?, sidecars, &mut report, stop).await
         }
         Command::Apiserver { program, apiserver } => {
             apiserver::measure(&found(program)?, apiserver, &mut report, stop).await

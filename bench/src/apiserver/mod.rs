@@ -9,7 +9,7 @@ pub mod ours;
 pub mod process;
 mod rows;
 pub mod subject;
-mod upstream;
+pub mod upstream;
 
 use anyhow::{Context, Result, bail};
 use tokio_util::sync::CancellationToken;

@@ -13,6 +13,11 @@ use super::subject::{Recipe, Subject};
 pub const NAME: &str = "kube-apiserver + etcd";
 
 pub async fn start(server: &Path, etcd: &Path, dir: &Path) -> Result<Subject> {
+    start_with(server, etcd, dir, &[]).await
+}
+
+/// The same with further flags of kube-apiserver.
+pub async fn start_with(server: &Path, etcd: &Path, dir: &Path, further: &[String]) -> Result<Subject> {
     let now = jiff::Timestamp::now();
     let authority = Authority::open(dir, now)?;
     let port = free_port()?;
@@ -32,7 +37,7 @@ pub async fn start(server: &Path, etcd: &Path, dir: &Path) -> Result<Subject> {
         },
         Recipe {
             program: server.to_owned(),
-            arguments: server_arguments(dir, client, port),
+            arguments: [server_arguments(dir, client, port), further.to_vec()].concat(),
             log: dir.join("kube-apiserver.log"),
         },
     ];
