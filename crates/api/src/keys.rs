@@ -85,6 +85,11 @@ pub const PV_CONTROLLER_FINALIZER: &str = "kubernetes.io/pv-controller";
 /// On a volume: its size before an offline expansion began; the claim's status shows this one.
 pub const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 
+/// On a claim of an in-tree plugin: the CSI driver that expands it.
+pub const STORAGE_RESIZER: &str = "volume.kubernetes.io/storage-resizer";
+/// On a claim: the last expansion was complete without the node.
+pub const NODE_EXPANSION_NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
+
 /// In-tree plugins and the CSI drivers that took over: all of them have.
 pub const MIGRATED: [(&str, &str); 7] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),

@@ -4,6 +4,7 @@
 
 pub mod build;
 pub mod downward;
+pub mod expansion;
 pub mod keys;
 pub mod meta;
 pub mod name;
@@ -24,7 +25,7 @@ pub use k8s_openapi::api::core::v1::{
     ServiceAccount,
 };
 pub use k8s_openapi::api::storage::v1::{
-    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
 pub use snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,

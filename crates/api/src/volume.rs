@@ -88,6 +88,12 @@ pub fn capacity_bytes(volume: &PersistentVolume) -> Result<i64, BadQuantity> {
     capacity.and_then(|c| c.get(STORAGE)).map_or(Ok(0), bytes_of)
 }
 
+/// Bytes that the status of a claim promises; 0 when it says nothing.
+pub fn promised_bytes(claim: &PersistentVolumeClaim) -> i64 {
+    let capacity = claim.status.as_ref().and_then(|s| s.capacity.as_ref()).and_then(|c| c.get(STORAGE));
+    capacity.and_then(|capacity| bytes_of(capacity).ok()).unwrap_or_default()
+}
+
 /// Name of the volume that a claim names; empty when none.
 pub fn claim_volume(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|s| s.volume_name.as_deref()).unwrap_or_default()

@@ -129,6 +129,13 @@ impl<K: Object> Fetched<K> {
         self.inner.answers.notify_waiters();
     }
 
+    /// Asks again at once, if anyone follows the object: it is known to have changed.
+    pub fn refresh(&self, key: &ObjectKey) {
+        if let Some(entry) = self.objects().entries.get(key) {
+            entry.again.notify_one();
+        }
+    }
+
     /// Waits until everything that `follower` follows has been answered.
     pub async fn answered(&self, follower: &str) {
         loop {

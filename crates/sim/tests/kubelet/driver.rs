@@ -56,6 +56,11 @@ struct State {
     told: Vec<(bool, String)>,
     mount_group: bool,
     groups: Vec<String>,
+    expands: bool,
+    /// Path and size of each NodeExpandVolume, and how many secrets came with it.
+    expanded: Vec<(String, i64, usize)>,
+    /// What NodeExpandVolume answers; 0 is legal.
+    confirms: i64,
 }
 
 #[derive(Clone)]
@@ -126,6 +131,20 @@ impl TestDriver {
     /// The driver has VOLUME_MOUNT_GROUP from now on.
     pub fn set_mount_group(&self) {
         self.state.lock().unwrap().mount_group = true;
+    }
+
+    /// The driver has EXPAND_VOLUME from now on.
+    pub fn set_expands(&self) {
+        self.state.lock().unwrap().expands = true;
+    }
+
+    /// The driver says from now on that its volumes have so many bytes.
+    pub fn set_confirms(&self, bytes: i64) {
+        self.state.lock().unwrap().confirms = bytes;
+    }
+
+    pub fn expanded(&self) -> Vec<(String, i64, usize)> {
+        self.state.lock().unwrap().expanded.clone()
     }
 
     /// The groups that stage and publish came with.
@@ -275,9 +294,23 @@ impl Node for TestDriver {
 
     async fn node_expand_volume(
         &self,
-        _: Request<NodeExpandVolumeRequest>,
+        request: Request<NodeExpandVolumeRequest>,
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
-        Err(Status::unimplemented(""))
+        let request = request.into_inner();
+        let fault = self.begin("expand", &request.volume_id)?;
+        delay(fault).await;
+        let capacity_bytes = {
+            let mut state = self.state.lock().unwrap();
+            let published = state.published.get(&request.volume_id);
+            assert!(
+                published.is_some_and(|at| at.contains(&request.volume_path)),
+                "expanded where it is not"
+            );
+            let bytes = request.capacity_range.map(|range| range.required_bytes).unwrap_or_default();
+            state.expanded.push((request.volume_path.clone(), bytes, request.secrets.len()));
+            state.confirms
+        };
+        self.end(&request.volume_id, fault, NodeExpandVolumeResponse { capacity_bytes })
     }
 
     async fn node_get_capabilities(
@@ -287,10 +320,14 @@ impl Node for TestDriver {
         let capability = |r#type: rpc::Type| NodeServiceCapability {
             r#type: Some(Type::Rpc(Rpc { r#type: r#type as i32 })),
         };
-        let group = self.state.lock().unwrap().mount_group;
+        let (group, expands) = {
+            let state = self.state.lock().unwrap();
+            (state.mount_group, state.expands)
+        };
         let stages = self.stages.then(|| capability(rpc::Type::StageUnstageVolume));
         let group = group.then(|| capability(rpc::Type::VolumeMountGroup));
-        let capabilities = stages.into_iter().chain(group).collect();
+        let expands = expands.then(|| capability(rpc::Type::ExpandVolume));
+        let capabilities = stages.into_iter().chain(group).chain(expands).collect();
         Ok(Response::new(NodeGetCapabilitiesResponse { capabilities }))
     }
 

@@ -7,6 +7,7 @@ mod attachment;
 mod clock;
 mod crash;
 mod driver;
+mod expand;
 mod flows;
 mod groups;
 mod leftovers;

@@ -48,6 +48,18 @@ impl Manager {
             Action::Publish(target) => self.attempt(&seen, target, Call::Publish).await,
             Action::Unpublish(target) => self.attempt(&seen, target, Call::Unpublish).await,
             Action::Unstage(staging) => self.unstage_or_tell(&seen, &staging).await,
+            Action::BeginExpand(target) => self.begin_expand(&seen, &target).await,
+            Action::Expand(target, bytes) => self.expand(&seen, &target, bytes).await,
+            Action::FinishExpand(target) => self.finish_expand(&seen, &target).await,
+            Action::FailExpand(target) => self.fail_expand(&seen, &target).await,
+            Action::Settle(target) => {
+                self.settle(&seen, &target);
+                Ok(())
+            }
+            Action::SettleReadOnly(target) => {
+                self.settle_read_only(&seen, &target);
+                Ok(())
+            }
             Action::Forget => {
                 self.memory.forget(&seen.volume);
                 self.alarms.forget(&seen.volume);
@@ -119,7 +131,7 @@ impl Manager {
         EffectError { message, ..error }
     }
 
-    fn tell(&self, seen: &Observed, target: &Target, text: &str) {
+    pub(super) fn tell(&self, seen: &Observed, target: &Target, text: &str) {
         let Some(pod) = seen.pods.get(&target.pod_uid) else { return };
         let mapping = text.starts_with("MapVolume") && !text.contains("NodeAffinity");
         let unmounting = text.starts_with("Unm");

@@ -47,7 +47,7 @@ impl Manager {
         }
         published?;
         self.map(target).await?;
-        self.memory.set_mount(&seen.volume, target, Mode::Block, Presence::Present);
+        self.published(seen, target, Mode::Block);
         self.mapped_events(pod, target);
         Ok(())
     }

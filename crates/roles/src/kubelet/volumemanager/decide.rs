@@ -1,5 +1,7 @@
 //! What to do next with one volume. Reading this file is reading the behaviour.
 
+mod expand;
+
 use std::time::Duration;
 
 use bowline_api::volume;
@@ -8,6 +10,8 @@ use super::model::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
 use crate::kubelet::{PATIENCE, Reported};
+
+pub use expand::smaller_than_volume;
 
 /// What is waited for, and when to tell the pod of it.
 type Wait = (Why, Option<Duration>);
@@ -23,17 +27,34 @@ pub fn next_report(seen: &Observed) -> Option<Duration> {
     plan(seen).1
 }
 
+/// Of what failed equally often, what goes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Unmount,
+    Mount,
+    Expand,
+}
+
 fn plan(seen: &Observed) -> (Step, Option<Duration>) {
     let mut waits: Vec<Wait> = Vec::new();
-    let mut possible: Vec<(u32, bool, Action)> = Vec::new();
+    let mut possible: Vec<(u32, Kind, Action)> = Vec::new();
     for (target, need) in &seen.needs {
         match next(seen, target, need) {
-            Some(Ok(action)) => possible.push((need.failures, need.want == Want::Mounted, action)),
+            Some(Ok(action)) => {
+                let grows = seen.sizes.get(&target.spec_name).map_or(0, |size| size.failures);
+                let (failures, kind) = match (need.want, need.presence) {
+                    (Want::Mounted, Presence::Present) => (grows, Kind::Expand),
+                    (Want::Mounted, Presence::Unexpanded) => (grows, Kind::Mount),
+                    (Want::Mounted, _) => (need.failures, Kind::Mount),
+                    (Want::AsItIs | Want::Gone, _) => (need.failures, Kind::Unmount),
+                };
+                possible.push((failures, kind, action));
+            }
             Some(Err(wait)) => waits.push(wait),
             None => {}
         }
     }
-    let first = possible.into_iter().min_by_key(|(failures, mount, _)| (*failures, *mount));
+    let first = possible.into_iter().min_by_key(|(failures, kind, _)| (*failures, *kind));
     if let Some((_, _, action)) = first {
         return (Step::Do(action), None);
     }
@@ -59,11 +80,11 @@ fn plan(seen: &Observed) -> (Step, Option<Duration>) {
 fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, Wait>> {
     let quietly = |why| (why, None);
     match (need.want, need.presence) {
-        (Want::Mounted, Presence::Present) => None,
+        (Want::Mounted, Presence::Present | Presence::Unexpanded) => expand::expand(seen, target, need),
         (Want::Mounted, Presence::Absent | Presence::Uncertain) => Some(mount(seen, target, need)),
         (Want::AsItIs | Want::Gone, Presence::Absent) => None,
-        (Want::AsItIs, Presence::Uncertain | Presence::Present) => Some(Err(quietly(Why::InUse))),
-        (Want::Gone, Presence::Uncertain | Presence::Present) => Some(unmount(seen, target, need)),
+        (Want::AsItIs, _) => Some(Err(quietly(Why::InUse))),
+        (Want::Gone, _) => Some(unmount(seen, target, need)),
     }
 }
 
@@ -97,7 +118,7 @@ fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> 
         return tell(seen, target, need, text.clone(), seen.now, Why::Blocked(text));
     }
     let stages = match seen.driver {
-        DriverSeen::Registered { stages } => stages,
+        DriverSeen::Registered { stages, .. } => stages,
         DriverSeen::Missing { since } => return driver_missing(seen, target, need, since),
     };
     let staged = seen.stages.get(&Staging::of(target, need.mode)) == Some(&Presence::Present);

@@ -53,7 +53,7 @@ impl Manager {
             let given = fs_group::give(&self.ports, &self.recorder, &self.tenants, pod, &path, grant);
             self.on_disk("give to group", &path, given).await?;
         }
-        self.memory.set_mount(&seen.volume, target, Mode::Filesystem, Presence::Present);
+        self.published(seen, target, Mode::Filesystem);
         Ok(())
     }
 

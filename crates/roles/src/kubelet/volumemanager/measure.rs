@@ -57,7 +57,7 @@ impl Manager {
         self.sample(seen, operation, begun, done.is_ok());
     }
 
-    fn sample(&self, seen: &Observed, operation: &str, begun: Duration, succeeded: bool) {
+    pub(super) fn sample(&self, seen: &Observed, operation: &str, begun: Duration, succeeded: bool) {
         let took = self.ports.host.uptime.uptime().saturating_sub(begun);
         self.ports.metrics.storage_operation(&seen.driver_name, operation, succeeded, took);
     }

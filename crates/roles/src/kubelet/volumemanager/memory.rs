@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_machinery::listeners::Listeners;
 
-use super::model::{Mode, Presence, Staging, Target};
+use super::model::{Expanded, Mode, Presence, Staging, Target};
 use crate::kubelet::Reported;
 
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,19 @@ pub struct VolumeState {
     pub driver_missing_since: Option<Duration>,
     /// What the node was last told about it.
     pub reported: Option<Reported>,
+    pub size: SizeState,
+}
+
+/// What is known of a volume's size; a restart learns it from the claim.
+#[derive(Debug, Clone, Default)]
+pub struct SizeState {
+    /// Bytes; 0 while nothing is known.
+    pub known: i64,
+    pub in_use_error: bool,
+    pub ended: Option<Expanded>,
+    pub failures: u32,
+    /// What the claim asked for when the last final error came.
+    pub failed_request: Option<i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -209,6 +222,15 @@ impl Memory {
             mount.since = waits.then(|| mount.since.unwrap_or(now));
             if !waits {
                 mount.reported = None;
+            }
+        });
+    }
+
+    /// Before anything is expanded, the volume has what its claim was promised.
+    pub fn seed_size(&self, volume: &str, promised: i64) {
+        self.update(volume, |v| {
+            if v.size.known == 0 {
+                v.size.known = promised;
             }
         });
     }

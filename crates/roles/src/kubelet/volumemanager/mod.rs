@@ -1,8 +1,9 @@
 //! Upstream: the kubelet's volume manager and the CSI volume plugin's node half.
 //!
 //! Watches Pods of this node, CSIDrivers and the Node; reads PersistentVolumeClaims, PersistentVolumes, VolumeAttachments
-//! and Secrets one by one, as the Node authorizer allows. Calls NodeStageVolume, NodePublishVolume, NodeUnpublishVolume and NodeUnstageVolume. Keeps
-//! `vol_data.json` beside each mount, and the list behind `node.status.volumesInUse`.
+//! and Secrets one by one, as the Node authorizer allows. Calls NodeStageVolume, NodePublishVolume, NodeExpandVolume, NodeUnpublishVolume and
+//! NodeUnstageVolume. Keeps `vol_data.json` beside each mount, and the list behind `node.status.volumesInUse`. Writes the sizes, resize states and
+//! resize conditions in the status of claims whose volumes it expands (RES-1).
 //!
 //! | going in | going out |
 //! |---|---|
@@ -18,12 +19,13 @@
 //! leaves the volume uncertain (upstream forgets it); staging directories without a pod are found, too; a volume
 //! that keeps failing for one pod does not hold up another. No loop device locks a block volume: the container's own
 //! bind keeps the device open, and nothing here takes it away while the pod is inside.
-//! Not here yet: inline ephemeral volumes, service account tokens, requiresRepublish, SELinux, resize.
+//! Not here yet: inline ephemeral volumes, service account tokens, requiresRepublish, SELinux.
 
 mod act;
 mod block;
 mod decide;
 mod desired;
+mod expand;
 mod filesystem;
 mod measure;
 mod memory;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{CSIDriver, PersistentVolume, Pod};
+use bowline_api::{CSIDriver, PersistentVolume, PersistentVolumeClaim, Pod};
 
 use crate::kubelet::Reported;
 
@@ -46,6 +46,8 @@ pub enum Presence {
     Absent,
     /// A call was made whose answer is not known; only its repeat or its inverse clears this.
     Uncertain,
+    /// Published, but smaller than it should be: containers may not use it before it is expanded.
+    Unexpanded,
     Present,
 }
 
@@ -82,7 +84,39 @@ pub enum DriverSeen {
     },
     Registered {
         stages: bool,
+        expands: bool,
     },
+}
+
+/// How large the volume of a claim is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizeSeen {
+    pub claim: Arc<PersistentVolumeClaim>,
+    /// Bytes that this node knows the volume to have.
+    pub known: i64,
+    /// The driver does not expand the volume while it is in use; until it is mounted again it is not asked.
+    pub in_use_error: bool,
+    /// How the last NodeExpandVolume ended that the claim's status does not show yet.
+    pub ended: Option<Expanded>,
+    /// Failed attempts in a row: other work goes first.
+    pub failures: u32,
+}
+
+/// How NodeExpandVolume ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// What was asked for.
+    pub bytes: i64,
+    pub failure: Option<ExpandFailure>,
+}
+
+/// A final error of NodeExpandVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpandFailure {
+    pub code: i32,
+    pub message: String,
+    /// No repeat will succeed: the controller may choose another size.
+    pub infeasible: bool,
 }
 
 /// How far the hand-over from the attach/detach controller is.
@@ -115,6 +149,8 @@ pub struct Observed {
     /// Volumes that this node cannot reach, by their name in paths.
     pub unreachable: Vec<String>,
     pub sources: BTreeMap<String, Arc<PersistentVolume>>,
+    /// By the volume's name in paths.
+    pub sizes: BTreeMap<String, SizeSeen>,
     pub pods: BTreeMap<String, Arc<Pod>>,
     pub csi_driver: Option<Arc<CSIDriver>>,
     /// What the node was last told about it.
@@ -128,6 +164,18 @@ pub enum Action {
     Publish(Target),
     Unpublish(Target),
     Unstage(Staging),
+    /// Writes into the claim's status that this node expands the volume.
+    BeginExpand(Target),
+    /// NodeExpandVolume, to so many bytes.
+    Expand(Target, i64),
+    /// Writes the new size into the claim's status.
+    FinishExpand(Target),
+    /// Writes into the claim's status why the volume could not be expanded.
+    FailExpand(Target),
+    /// Nothing is left to expand: the size is taken over, and containers may use the volume.
+    Settle(Target),
+    /// The same, but the volume would have to be expanded and the pod mounts it read-only.
+    SettleReadOnly(Target),
     /// Tells a pod what holds its volume up.
     Report(Target, String),
     /// Tells the node what holds up a volume that no pod has any more.

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, Pod, name, node, pod, selector, volume};
+use bowline_api::{
+    CSIDriver, Meta, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, name, node, pod,
+    selector, volume,
+};
 
 use super::desired;
 use super::memory::VolumeState;
-use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, Target, Want};
+use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, SizeSeen, Target, Want};
 use super::role::Manager;
 use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
@@ -20,6 +23,12 @@ pub(super) struct Asked {
     volume: String,
     pod: Arc<Pod>,
     source: Arc<PersistentVolume>,
+}
+
+impl Asked {
+    pub(super) fn source(&self) -> &PersistentVolume {
+        &self.source
+    }
 }
 
 impl Manager {
@@ -47,11 +56,37 @@ impl Manager {
             needs: self.needs(&asked, &state),
             stages: state.stages.clone(),
             unreachable: unreachable.collect(),
+            sizes: self.sizes(&sources, &state),
             pods: asked.values().map(|a| (a.pod.uid().to_owned(), a.pod.clone())).collect(),
             sources,
             csi_driver,
             reported: state.reported.clone(),
         })
+    }
+
+    fn sizes(
+        &self,
+        sources: &BTreeMap<String, Arc<PersistentVolume>>,
+        state: &VolumeState,
+    ) -> BTreeMap<String, SizeSeen> {
+        let size = &state.size;
+        let seen = |pv: &PersistentVolume| {
+            Some(SizeSeen {
+                claim: self.claim_of(pv)?,
+                known: size.known,
+                in_use_error: size.in_use_error,
+                ended: size.ended.clone(),
+                failures: size.failures,
+            })
+        };
+        sources.iter().filter_map(|(name, pv)| Some((name.clone(), seen(pv)?))).collect()
+    }
+
+    /// The claim that a volume is bound to, as last read.
+    pub(super) fn claim_of(&self, pv: &PersistentVolume) -> Option<Arc<PersistentVolumeClaim>> {
+        let reference = volume::claim_ref(pv)?;
+        let key = ObjectKey::new(reference.namespace.as_deref()?, reference.name.as_deref()?);
+        self.claims.get(&key).filter(|claim| reference.uid.as_deref() == Some(claim.uid()))
     }
 
     /// Publications of this volume that pods of this node ask for.
@@ -134,7 +169,10 @@ impl Manager {
 
     fn driver_seen(&self, driver: &str, state: &VolumeState, now: Duration) -> DriverSeen {
         match self.drivers.get(driver) {
-            Some(driver) => DriverSeen::Registered { stages: driver.capabilities.stage_unstage },
+            Some(driver) => DriverSeen::Registered {
+                stages: driver.capabilities.stage_unstage,
+                expands: driver.capabilities.expand,
+            },
             None => DriverSeen::Missing { since: state.driver_missing_since.unwrap_or(now) },
         }
     }

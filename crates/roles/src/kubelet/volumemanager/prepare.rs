@@ -2,29 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use bowline_api::name;
+use bowline_api::{name, volume};
 
 use super::model::{Mode, Presence, Target, Want};
 use super::role::Manager;
 
 impl Manager {
-    pub(super) fn remember(&self, volume: &str) {
-        let Some((driver, handle)) = name::split_unique_volume(volume) else { return };
-        let asked = self.asked(volume);
+    pub(super) fn remember(&self, unique_name: &str) {
+        let Some((driver, handle)) = name::split_unique_volume(unique_name) else { return };
+        let asked = self.asked(unique_name);
         let wanted = asked.iter().filter(|(_, a)| self.want(a) == Want::Mounted);
         let wanted: BTreeMap<Target, Mode> = wanted.map(|(target, a)| (target.clone(), a.mode)).collect();
-        self.memory.expect(volume, driver, handle, &wanted);
-        let Some(state) = self.memory.get(volume) else { return };
+        self.memory.expect(unique_name, driver, handle, &wanted);
+        let promised = asked.values().filter_map(|a| self.claim_of(a.source()));
+        if let Some(promised) = promised.map(|claim| volume::promised_bytes(&claim)).min() {
+            self.memory.seed_size(unique_name, promised);
+        }
+        let Some(state) = self.memory.get(unique_name) else { return };
         let now = self.ports.host.uptime.uptime();
         let missing = self.drivers.get(driver).is_none();
-        self.memory.driver_missing(volume, missing, now);
+        self.memory.driver_missing(unique_name, missing, now);
         for (target, mount) in &state.mounts {
             let waits = match self.want_of(target, asked.get(target)) {
                 Want::Mounted => mount.presence != Presence::Present,
                 Want::Gone => mount.presence != Presence::Absent,
                 Want::AsItIs => false,
             };
-            self.memory.waits(volume, target, waits, now);
+            self.memory.waits(unique_name, target, waits, now);
         }
     }
 }

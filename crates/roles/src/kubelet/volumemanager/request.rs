@@ -1,11 +1,14 @@
-//! The requests of the four node calls (reference kube-core.md 4.7, 4.8, 4.11).
+//! The requests of the calls to a node's driver (reference kube-core.md 4.7, 4.8, 4.11, 6.4).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bowline_api::{CSIDriver, Meta, PersistentVolume, Pod, keys, volume};
 use bowline_machinery::capability::{self, SingleNode};
-use bowline_proto::csi::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
+use bowline_proto::csi::v1::{
+    CapacityRange, NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    VolumeCapability,
+};
 use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
 
 use crate::kubelet::pluginmanager::Capabilities;
@@ -57,6 +60,23 @@ impl Source<'_> {
             volume_capability: Some(self.capability()?),
             readonly: read_only,
             volume_context,
+            secrets: self.secrets,
+        })
+    }
+
+    /// `path`: where a pod has the volume.
+    pub fn expand(
+        self,
+        staging: Option<&Path>,
+        path: &Path,
+        bytes: i64,
+    ) -> Result<NodeExpandVolumeRequest, String> {
+        Ok(NodeExpandVolumeRequest {
+            volume_id: self.csi.volume_handle.clone(),
+            volume_path: path.display().to_string(),
+            capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
+            staging_target_path: staging.map(|p| p.display().to_string()).unwrap_or_default(),
+            volume_capability: Some(self.capability()?),
             secrets: self.secrets,
         })
     }

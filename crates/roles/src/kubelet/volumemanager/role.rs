@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, Pod, node, pod, volume};
+use bowline_api::{CSIDriver, Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, node, pod, volume};
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Pool, Ports, Queue, Recorder, Role};
 use bowline_machinery::{RunError, Step, Watches};
@@ -46,6 +46,7 @@ pub struct Manager {
     pub(super) paths: Paths,
     pub(super) pods: Cache<Pod>,
     pub(super) sources: Sources,
+    pub(super) claims: Cache<PersistentVolumeClaim>,
     pub(super) volumes: Cache<PersistentVolume>,
     pub(super) csi_drivers: Cache<CSIDriver>,
     pub(super) nodes: Cache<Node>,
@@ -83,6 +84,7 @@ impl Role for Manager {
         let sources = Sources::new(&ports, pods.clone());
         indexes::volumes(sources.volumes());
         Ok(Self {
+            claims: sources.claims().clone(),
             volumes: sources.volumes().clone(),
             csi_drivers: informers.of(),
             nodes: informers.of(),
@@ -107,6 +109,12 @@ impl Role for Manager {
     fn watch(&self, watches: &mut Watches<Self>) {
         watches.on(&self.pods, |role, change, _| {
             change.sides().for_each(|pod| role.sources.follow(pod.uid()));
+            if let (Some(old), Some(new)) = (&change.old, &change.new)
+                && (&old.metadata.annotations, &old.metadata.labels)
+                    != (&new.metadata.annotations, &new.metadata.labels)
+            {
+                role.sources.refresh(new);
+            }
             change.sides().for_each(|pod| role.wake_pod(pod));
         });
         watches.on(&self.volumes, |_, change, queue| {

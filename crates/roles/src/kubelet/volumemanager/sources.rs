@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, volume};
+use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, Pod, expansion, volume};
 use bowline_machinery::{Cache, Fetched, Found, Ports};
 
 use super::desired::{self, Claimed, Resolved};
@@ -20,7 +20,20 @@ pub struct Sources {
 
 /// Whether nothing of a claim is waited for any more: its phase is written last.
 fn settled(claim: &PersistentVolumeClaim) -> bool {
-    volume::bound(claim) && volume::claim_phase(claim) == "Bound" && !claim.deleting()
+    let bound = volume::bound(claim) && volume::claim_phase(claim) == "Bound" && !claim.deleting();
+    bound && !resizes(claim)
+}
+
+/// Whether a larger size is asked for and may soon be there. What is infeasible changes rarely.
+fn resizes(claim: &PersistentVolumeClaim) -> bool {
+    match expansion::resize_status(claim) {
+        expansion::CONTROLLER_RESIZE_INFEASIBLE | expansion::NODE_RESIZE_INFEASIBLE => false,
+        "" => {
+            let promised = volume::promised_bytes(claim);
+            promised > 0 && volume::requested_bytes(claim).is_ok_and(|requested| requested > promised)
+        }
+        _ => true,
+    }
 }
 
 impl Sources {
@@ -30,6 +43,11 @@ impl Sources {
         let volumes =
             Fetched::new(ports, |pv| volume::claim_ref(pv).is_some_and(|claim| claim.uid.is_some()));
         Self { pods, claims, volumes, turn: Arc::default() }
+    }
+
+    /// The claims that are followed.
+    pub fn claims(&self) -> &Cache<PersistentVolumeClaim> {
+        self.claims.cache()
     }
 
     /// The volumes that are followed.
@@ -42,6 +60,7 @@ impl Sources {
         let (sources, wake) = (self.clone(), handler.clone());
         self.claims.on_change(move |uid| {
             sources.follow(uid);
+            sources.refresh_volumes(uid);
             wake(uid);
         });
         self.volumes.on_change(handler);
@@ -64,6 +83,25 @@ impl Sources {
         });
         let volumes = volumes.filter(|name| !name.is_empty()).map(ObjectKey::cluster);
         self.volumes.follow(uid, &volumes.collect());
+    }
+
+    /// Reads the claims of a pod again, as upstream does whenever a pod is synced.
+    pub fn refresh(&self, pod: &Pod) {
+        claims_of(pod).iter().for_each(|key| self.claims.refresh(key));
+    }
+
+    /// A claim that changed while its size differs from its volume's: the volume may have changed just before it.
+    fn refresh_volumes(&self, uid: &str) {
+        let Some(pod) = pod_with_uid(&self.pods, uid) else { return };
+        for key in claims_of(&pod) {
+            let Found::Present(claim) = self.claims.get(uid, &key) else { continue };
+            let name = ObjectKey::cluster(volume::claim_volume(&claim));
+            let Found::Present(pv) = self.volumes.get(uid, &name) else { continue };
+            let promised = volume::promised_bytes(&claim);
+            if resizes(&claim) || volume::capacity_bytes(&pv) != Ok(promised) {
+                self.volumes.refresh(&name);
+            }
+        }
     }
 
     /// Waits until all that the pods of now ask for has been looked up once.

@@ -1,5 +1,6 @@
 //! Decisions about one volume: the table, and the promises as properties.
 
+mod expand;
 mod pools;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use super::model::{
     Action, AttachSeen, DriverSeen, Mode, Need, Observed, Presence, Staging, Step, Target, Want, Why,
 };
 use crate::kubelet::Reported;
-use Presence::{Absent, Present, Uncertain};
+use Presence::{Absent, Present, Uncertain, Unexpanded};
 
 fn target(pod: &str) -> Target {
     Target { pod_uid: pod.into(), spec_name: "pv".into() }
@@ -42,13 +43,14 @@ fn seen() -> Observed {
         driver_name: "d".into(),
         handle: "h".into(),
         now: at(100),
-        driver: DriverSeen::Registered { stages: true },
+        driver: DriverSeen::Registered { stages: true, expands: true },
         attach: AttachSeen::Attached,
         may_unmount: true,
         needs: BTreeMap::new(),
         stages: BTreeMap::new(),
         unreachable: Vec::new(),
         sources: BTreeMap::new(),
+        sizes: BTreeMap::new(),
         pods: BTreeMap::new(),
         csi_driver: None,
         reported: None,
@@ -80,7 +82,7 @@ impl Observed {
     }
     fn access_mode(mut self, mode: &str) -> Self {
         let pv: PersistentVolume =
-            serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": {"accessModes": [mode]}}))
+            serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": {"accessModes": [mode], "capacity": {"storage": "2Gi"}}}))
                 .unwrap();
         self.sources.insert("pv".into(), Arc::new(pv));
         self
@@ -105,7 +107,11 @@ fn decisions() {
         ("no attach needed", wanted().attach(AttachSeen::NotRequired), Step::Do(Action::Stage(target("a")))),
         ("stage unknown", wanted().staged(Uncertain), Step::Do(Action::Stage(target("a")))),
         ("staged", wanted().staged(Present), publish("a")),
-        ("driver does not stage", wanted().driver(DriverSeen::Registered { stages: false }), publish("a")),
+        (
+            "driver does not stage",
+            wanted().driver(DriverSeen::Registered { stages: false, expands: true }),
+            publish("a"),
+        ),
         ("publish unknown", seen().need("a", Want::Mounted, Uncertain).staged(Present), publish("a")),
         ("mounted", seen().need("a", Want::Mounted, Present).staged(Present), Step::Done),
         (
@@ -268,10 +274,9 @@ fn any_presence() -> impl Strategy<Value = Presence> {
 fn any_need() -> impl Strategy<Value = Need> {
     let want = prop_oneof![Just(Want::Mounted), Just(Want::AsItIs), Just(Want::Gone)];
     let mode = prop_oneof![Just(Mode::Filesystem), Just(Mode::Block)];
-    (want, mode, any_presence(), 0u32..3).prop_map(|(want, mode, presence, failures)| Need {
-        mode,
-        failures,
-        ..need(want, presence)
+    let presence = prop_oneof![Just(Absent), Just(Uncertain), Just(Unexpanded), Just(Present)];
+    (want, mode, presence, 0u32..3, any::<bool>()).prop_map(|(want, mode, presence, failures, read_only)| {
+        Need { mode, failures, read_only, ..need(want, presence) }
     })
 }
 
@@ -287,14 +292,17 @@ prop_compose! {
             Just(AttachSeen::NotInNodeStatus), Just(AttachSeen::Attached),
         ],
         may_unmount in prop::bool::weighted(0.8),
-        rwop in any::<bool>(),
+        access_mode in prop_oneof![Just("ReadWriteOnce"), Just("ReadWriteOncePod"), Just("ReadWriteMany")],
+        size in expand::any_size(),
     ) -> Observed {
-        let driver = if registered { DriverSeen::Registered { stages } } else { DriverSeen::Missing { since: at(0) } };
+        let driver = if registered { DriverSeen::Registered { stages, expands: true } } else { DriverSeen::Missing { since: at(0) } };
         let named = |(i, n): (usize, Need)| (target(&format!("pod-{i}")), n);
         let stages = [(Staging::Filesystem, filesystem), (Staging::Block("pv".into()), block)].into();
         let needs = needs.into_iter().enumerate().map(named).collect();
         let seen = Observed { needs, stages, may_unmount, ..seen().driver(driver).attach(attach) };
-        if rwop { seen.access_mode("ReadWriteOncePod") } else { seen }
+        let mut seen = seen.access_mode(access_mode);
+        seen.sizes.insert("pv".into(), size);
+        seen
     }
 }
 
@@ -321,6 +329,12 @@ fn apply(seen: &mut Observed, action: &Action, certain: bool) {
         Action::ReportNode(text) => {
             seen.reported = Some(Reported { text: text.clone(), at: seen.now, times: 1 });
         }
+        Action::BeginExpand(_)
+        | Action::Expand(..)
+        | Action::FinishExpand(_)
+        | Action::FailExpand(_)
+        | Action::Settle(_)
+        | Action::SettleReadOnly(_) => expand::apply(seen, action, certain),
         Action::Forget => {}
     }
 }
@@ -333,7 +347,10 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
         Action::Publish(target) => {
             let need = &seen.needs[target];
             let staged = seen.stages.get(&Staging::of(target, need.mode)) == Some(&Present);
-            prop_assert!(staged || seen.driver == DriverSeen::Registered { stages: false }, "NODE-1");
+            prop_assert!(
+                staged || seen.driver == DriverSeen::Registered { stages: false, expands: true },
+                "NODE-1"
+            );
             prop_assert!(matches!(seen.attach, AttachSeen::NotRequired | AttachSeen::Attached), "ATT-3");
             prop_assert_eq!(need.want, Want::Mounted);
         }
@@ -353,6 +370,20 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             prop_assert!(seen.needs.values().all(|n| n.presence == Absent), "NODE-3: forgets a mount");
             prop_assert!(seen.stages.values().all(|p| *p == Absent), "NODE-3: forgets a stage");
         }
+        Action::Expand(target, _) | Action::BeginExpand(target) => {
+            let need = &seen.needs[target];
+            prop_assert!(
+                matches!(need.presence, Present | Unexpanded),
+                "NODE-1: expands what is not published"
+            );
+            prop_assert_eq!(need.want, Want::Mounted);
+            prop_assert!(!need.read_only);
+        }
+        Action::FinishExpand(target) => {
+            let ended = seen.sizes[&target.spec_name].ended.as_ref();
+            prop_assert!(ended.is_some_and(|e| e.failure.is_none()), "RES-1: promised without an answer");
+        }
+        Action::FailExpand(_) | Action::Settle(_) | Action::SettleReadOnly(_) => {}
         Action::ListInUse | Action::Report(..) | Action::ReportNode(_) => {}
     }
     Ok(())
