@@ -51,6 +51,7 @@ const CALLS: &[&str] = &[
     "GetInfo",
     "GetPluginCapabilities",
     "GetPluginInfo",
+    "ListVolumes",
     "NodeGetCapabilities",
     "NodeGetInfo",
     "NodePublishVolume",

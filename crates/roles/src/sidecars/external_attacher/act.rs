@@ -48,6 +48,7 @@ impl Attacher {
         match seen {
             Observed::Attachment(seen) => self.on_attachment(action, &seen).await,
             Observed::Volume(seen) => self.unguard_volume(&seen).await,
+            Observed::Listing { .. } => self.list().await,
         }
     }
 
@@ -62,7 +63,7 @@ impl Attacher {
             }
             Action::Unguard => self.unguard(seen).await,
             Action::MarkDetached => self.mark_detached(seen).await,
-            Action::UnguardVolume => Ok(()),
+            Action::UnguardVolume | Action::List => Ok(()),
         }
     }
 
@@ -161,6 +162,7 @@ impl Attacher {
         let patch = attached_patch(&seen.object, &context);
         self.effects.patch(Part::Status, seen.object.as_ref(), patch).await?;
         self.answers.forget(seen.object.name());
+        self.forced.clear(seen.object.name());
         Ok(())
     }
 

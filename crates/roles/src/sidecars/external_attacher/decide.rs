@@ -14,6 +14,8 @@ pub fn decide(seen: &Observed) -> Decision {
         Observed::Attachment(seen) if seen.deleting => detach(seen),
         Observed::Attachment(seen) => attach(seen),
         Observed::Volume(seen) => release(seen),
+        Observed::Listing { listed: true } => Step::Done,
+        Observed::Listing { listed: false } => Step::Do(Action::List),
     }
 }
 
@@ -24,7 +26,7 @@ fn trivial(seen: &Attachment) -> Decision {
 
 /// Volume finalizer, then finalizer and node id (ATT-1), then the driver, then the status.
 fn attach(seen: &Attachment) -> Decision {
-    if seen.attached {
+    if seen.attached && !seen.forced {
         return Step::Done;
     }
     let target = match &seen.source {
@@ -62,15 +64,16 @@ fn attach(seen: &Attachment) -> Decision {
     }
 }
 
-/// Without our finalizer it is detached already, whatever the status says. With it, the driver is asked even if no
-/// publish was ever seen to succeed: one may have.
+/// Without our finalizer it is detached already, whatever the status says, unless the driver lists it as published. With
+/// it, the driver is asked even if no publish was ever seen to succeed: one may have.
 fn detach(seen: &Attachment) -> Decision {
     match (seen.guarded, &seen.answer) {
         // The finalizer goes first: with the status first, a crash in between would repeat the call.
         (true, Answer::Unpublished) => Step::Do(Action::Unguard),
         (false, Answer::Unpublished) if seen.attached => Step::Do(Action::MarkDetached),
-        (false, _) => Step::Done,
-        (true, Answer::None | Answer::Published(_) | Answer::NodeUnknown) => {
+        (false, Answer::Unpublished) => Step::Done,
+        (false, _) if !seen.forced => Step::Done,
+        (_, Answer::None | Answer::Published(_) | Answer::NodeUnknown) => {
             // What was noted is what the volume was published to; the machine may be gone, or another one have its name. A
             // driver that names its nodes otherwise since an upgrade knows only the new id.
             let renamed = seen.node_id.as_ref().filter(|_| seen.answer == Answer::NodeUnknown);
@@ -118,7 +121,7 @@ fn release(seen: &Volume) -> Decision {
     }
 }
 
-fn target_of(source: &Source) -> Result<&Target, Why> {
+pub(super) fn target_of(source: &Source) -> Result<&Target, Why> {
     match source {
         Source::Volume { target, .. } | Source::Inline(target) => Ok(target),
         Source::Unclear => Err(Why::SourceUnclear),

@@ -4,7 +4,7 @@
 //!
 //! | watches | calls | writes |
 //! |---|---|---|
-//! | VolumeAttachment, PersistentVolume, CSINode | ControllerPublishVolume, ControllerUnpublishVolume | VolumeAttachment (finalizer, node-id annotation, status), PersistentVolume (finalizer) |
+//! | VolumeAttachment, PersistentVolume, CSINode | ControllerPublishVolume, ControllerUnpublishVolume, ListVolumes | VolumeAttachment (finalizer, node-id annotation, status), PersistentVolume (finalizer) |
 //!
 //! Promise ATT-1: the finalizer and the node id stand on the attachment before ControllerPublish is sent, and the
 //! finalizer goes only after ControllerUnpublish was answered with success. So a deleted attachment object means
@@ -13,13 +13,17 @@
 //! Nothing but the driver's last answer is kept in memory. If that is lost, the same call is repeated.
 //!
 //! Differences from upstream: a changed CSINode or a volume that appears wakes waiting attachments at once; a volume is
-//! detached from the node id that was noted before its publish, also if the CSINode names another one by then; the
-//! ListVolumes reconciler (`--reconcile-sync`) and in-tree migration are not there.
+//! detached from the node id that was noted before its publish, also if the CSINode names another one by then; in-tree
+//! migration is not there.
+//!
+//! Every `--reconcile-sync` the driver lists which volumes are published where (`reconcile`). An attachment that says
+//! otherwise is worked on once more although its status is settled; nothing else comes of the list.
 
 mod act;
 mod decide;
 mod model;
 mod observe;
+mod reconcile;
 mod role;
 #[cfg(test)]
 mod tests;

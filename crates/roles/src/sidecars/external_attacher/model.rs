@@ -13,6 +13,8 @@ use k8s_openapi::api::core::v1::SecretReference;
 pub enum Key {
     Attachment(String),
     Volume(String),
+    /// What the driver says is published where.
+    Listing,
 }
 
 impl fmt::Display for Key {
@@ -20,6 +22,7 @@ impl fmt::Display for Key {
         match self {
             Self::Attachment(name) => write!(f, "volumeattachment {name}"),
             Self::Volume(name) => write!(f, "persistentvolume {name}"),
+            Self::Listing => f.write_str("published volumes"),
         }
     }
 }
@@ -28,6 +31,10 @@ impl fmt::Display for Key {
 pub enum Observed {
     Attachment(Box<Attachment>),
     Volume(Volume),
+    /// Whether the driver has listed its volumes in this pass.
+    Listing {
+        listed: bool,
+    },
 }
 
 /// One attachment of our driver, and all around it that matters.
@@ -48,6 +55,8 @@ pub struct Attachment {
     /// The driver's id of the node, from its CSINode.
     pub node_id: Option<String>,
     pub answer: Answer,
+    /// The driver lists the volume otherwise than the status says: it is asked once more.
+    pub forced: bool,
 }
 
 /// What is to be attached.
@@ -118,6 +127,8 @@ pub enum Action {
     Unguard,
     MarkDetached,
     UnguardVolume,
+    /// Ask the driver which volumes are published where.
+    List,
 }
 
 /// Why an attachment cannot be worked on.

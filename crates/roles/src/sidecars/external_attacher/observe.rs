@@ -18,10 +18,11 @@ impl Attacher {
                 self.see_attachment(name).map(|seen| Observed::Attachment(Box::new(seen)))
             }
             Key::Volume(name) => self.see_volume(name).map(Observed::Volume),
+            Key::Listing => Some(Observed::Listing { listed: self.listed.get() }),
         }
     }
 
-    fn see_attachment(&self, name: &str) -> Option<Attachment> {
+    pub(super) fn see_attachment(&self, name: &str) -> Option<Attachment> {
         let object = self.attachments.named(name)?;
         if object.spec.attacher != self.driver_name {
             return None;
@@ -36,6 +37,7 @@ impl Attacher {
             source: self.source_of(&object),
             node_id: self.node_id(&object.spec.node_name),
             answer: self.answers.get(&object),
+            forced: self.forced.get(name),
             object,
         })
     }

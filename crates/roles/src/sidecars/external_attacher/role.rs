@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bowline_api::{CSINode, Meta, PersistentVolume, VolumeAttachment, keys, volume};
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
+use bowline_machinery::flags::duration;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{Cache, Change, Context, EffectError, Effects, Pool, Ports, Queue, Role};
 use bowline_machinery::{RunError, Sidecar, Step, Watches};
@@ -15,6 +16,7 @@ use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 use super::act::Answers;
 use super::decide::decide;
 use super::model::{Action, Key, Observed, Why};
+use super::reconcile::{Forced, Listed};
 use crate::indexes;
 
 /// Flags with upstream's names and defaults.
@@ -24,6 +26,18 @@ pub struct Flags {
     /// Filesystem of volumes that name none
     #[arg(long, default_value = "")]
     pub default_fstype: String,
+    /// How often the driver is asked which volumes are published, to find attachments that say otherwise
+    #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1m")]
+    pub reconcile_sync: Duration,
+    /// Volumes of one answer to ListVolumes; 0 leaves it to the driver
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_entries: i32,
+}
+
+/// Upstream asks without a pause when it is zero.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if interval.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(interval) }
 }
 
 /// The role, as its steps see it.
@@ -43,6 +57,11 @@ pub struct Attacher {
     pub(super) volumes: Cache<PersistentVolume>,
     pub(super) nodes: Cache<CSINode>,
     pub(super) answers: Answers,
+    pub(super) queue: Queue<Key>,
+    /// LIST_VOLUMES and LIST_VOLUMES_PUBLISHED_NODES.
+    lists_published: bool,
+    pub(super) forced: Forced,
+    pub(super) listed: Listed,
 }
 
 #[async_trait]
@@ -58,20 +77,26 @@ impl Role for Attacher {
     type Why = Why;
 
     async fn start(context: Context<Key>, (sidecar, flags): (Sidecar, Flags)) -> Result<Self, RunError> {
-        let Context { ports, effects, .. } = context;
+        let Context { ports, effects, queue, .. } = context;
         let Sidecar { driver, identity, timeout, backoff, .. } = sidecar;
         let effects = effects.measured(&ports.metrics, &identity.name);
+        let lists = identity.can(Rpc::ListVolumes) && identity.can(Rpc::ListVolumesPublishedNodes);
         let multi_writer = identity.can(Rpc::SingleNodeMultiWriter);
+        let publishes = identity.can(Rpc::PublishUnpublishVolume);
         let role = Self {
             attachments: ports.informers.of(),
             volumes: ports.informers.of(),
             nodes: ports.informers.of(),
             finalizer: keys::attacher_finalizer(&identity.name),
-            publishes: identity.can(Rpc::PublishUnpublishVolume),
+            publishes,
             publishes_read_only: identity.can(Rpc::PublishReadonly),
             single_node: if multi_writer { SingleNode::MultiWriter } else { SingleNode::Plain },
             driver_name: identity.name,
             answers: Answers::default(),
+            lists_published: lists && publishes,
+            forced: Forced::default(),
+            listed: Listed::default(),
+            queue,
             ports,
             flags,
             effects,
@@ -88,6 +113,12 @@ impl Role for Attacher {
             watches.on(&self.volumes, Self::volume_changed).on(&self.nodes, Self::node_changed);
         }
     }
+    async fn begin(&self) -> Result<(), RunError> {
+        if self.lists_published {
+            self.queue.add(Key::Listing);
+        }
+        Ok(())
+    }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
         Ok(self.see(key))
     }
@@ -99,15 +130,25 @@ impl Role for Attacher {
     }
     async fn failed(&self, key: &Key, error: &EffectError) {
         if let Key::Attachment(name) = key {
+            // The next list says whether it is to be tried again.
+            self.forced.clear(name);
             self.save_error(name, error).await;
         }
     }
     fn settled(&self, key: &Key) {
-        if let Key::Attachment(name) = key
-            && self.attachments.named(name).is_none()
-        {
-            self.answers.forget(name);
+        match key {
+            Key::Attachment(name) => {
+                self.forced.clear(name);
+                if self.attachments.named(name).is_none() {
+                    self.answers.forget(name);
+                }
+            }
+            Key::Listing => self.listed.set(false),
+            Key::Volume(_) => {}
         }
+    }
+    fn look_again(&self, key: &Key) -> Option<Duration> {
+        (*key == Key::Listing).then_some(self.flags.reconcile_sync)
     }
     /// A driver that cannot detach must not keep volumes from being attached, and the other way round.
     fn pool(&self, key: &Key) -> Pool {
@@ -116,6 +157,7 @@ impl Role for Attacher {
             Key::Attachment(name) if detaching(name) => "detach",
             Key::Attachment(_) => "attach",
             Key::Volume(_) => "volume",
+            Key::Listing => "listing",
         };
         Pool::new(name, Self::WORKERS)
     }

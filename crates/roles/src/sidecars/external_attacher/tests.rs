@@ -1,5 +1,6 @@
 //! The decision table of the reference, and ATT-1 as a property.
 
+mod edges;
 mod pools;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ fn seen() -> Attachment {
         source: volume(false, false),
         node_id: Some("id-1".into()),
         answer: Answer::None,
+        forced: false,
     }
 }
 
@@ -82,6 +84,9 @@ impl Attachment {
     }
     fn published(self) -> Self {
         self.answer(Answer::Published(BTreeMap::from([("device".into(), "sdb".into())])))
+    }
+    fn forced(self) -> Self {
+        Self { forced: true, ..self }
     }
     fn trivial(self) -> Self {
         Self { driver_publishes: false, ..self }
@@ -294,7 +299,7 @@ prop_compose! {
     fn any_attachment()(
         (driver_publishes, deleting, guarded, attached) in any::<(bool, bool, bool, bool)>(),
         noted in prop::option::of(prop_oneof![Just("id-1"), Just("id-2")]),
-        registered in any::<bool>(),
+        (registered, forced) in any::<(bool, bool)>(),
         source in any_source(),
         answer in prop_oneof![
             Just(Answer::None), Just(Answer::Unpublished), Just(Answer::NodeUnknown),
@@ -302,7 +307,7 @@ prop_compose! {
         ],
     ) -> Attachment {
         let seen = seen().noted(noted).source(source).answer(answer);
-        let seen = Attachment { driver_publishes, deleting, guarded, attached, ..seen };
+        let seen = Attachment { driver_publishes, deleting, guarded, attached, forced, ..seen };
         if registered { seen } else { seen.no_csi_node() }
     }
 }
@@ -345,10 +350,10 @@ fn done(seen: Attachment, action: Action) -> Attachment {
             Attachment { guarded: true, noted_node_id: Some(node_id), ..seen }.answer(Answer::None)
         }
         Action::Publish { .. } => seen.published(),
-        Action::MarkAttached => seen.attached().answer(Answer::None),
+        Action::MarkAttached => Attachment { forced: false, ..seen.attached().answer(Answer::None) },
         Action::Unpublish { .. } => seen.answer(Answer::Unpublished),
         Action::Unguard => Attachment { guarded: false, ..seen },
         Action::MarkDetached => Attachment { attached: false, ..seen },
-        Action::UnguardVolume => seen,
+        Action::UnguardVolume | Action::List => seen,
     }
 }
