@@ -182,6 +182,9 @@ pub const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node"
 /// On a volume: the secret that ControllerModifyVolume needs.
 pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
 pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// Labels of a CSIStorageCapacity: whose room it tells of, and which provisioner writes it.
+pub const CAPACITY_DRIVER: &str = "csi.storage.k8s.io/drivername";
+pub const CAPACITY_MANAGED_BY: &str = "csi.storage.k8s.io/managed-by";
 /// Parameters that `--extra-create-metadata` adds for the driver.
 pub const CLAIM_NAME_PARAMETER: &str = "csi.storage.k8s.io/pvc/name";
 pub const CLAIM_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/pvc/namespace";

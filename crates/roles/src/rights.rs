@@ -69,6 +69,13 @@ pub const PROVISIONER: Rights = &[
 /// In the namespace of its lease.
 pub const PROVISIONER_LEASES: Rights = &["leases.coordination.k8s.io: get list create update delete"];
 
+/// In its own namespace, with `--enable-capacity`; replica sets only if the owner of the objects is above one.
+pub const PROVISIONER_CAPACITY: Rights = &[
+    "csistoragecapacities.storage.k8s.io: list watch create update delete",
+    "pods: get",
+    "replicasets.apps: get",
+];
+
 pub const ATTACHER: Rights = &[
     "persistentvolumes: list watch patch",
     "volumeattachments.storage.k8s.io: list watch patch",

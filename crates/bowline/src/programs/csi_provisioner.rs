@@ -6,7 +6,8 @@ use anyhow::Result;
 use bowline_machinery::client::Environment;
 use bowline_machinery::flags::{LoggingArgs, Program, SidecarArgs, Syntax, files};
 use bowline_machinery::{Role, role};
-use bowline_roles::sidecars::external_provisioner::{Flags, Provisioner};
+use bowline_roles::sidecars::external_provisioner::capacity::CapacityPublisher;
+use bowline_roles::sidecars::external_provisioner::{Flags, Provisioner, capacity};
 use clap::Args;
 
 use super::sidecar::{self, Kind};
@@ -23,6 +24,8 @@ pub struct CsiProvisioner {
     shared: SidecarArgs,
     #[command(flatten)]
     own: Flags,
+    #[command(flatten)]
+    capacity: capacity::Flags,
 }
 
 impl Run for CsiProvisioner {
@@ -35,7 +38,7 @@ impl Run for CsiProvisioner {
         version: Some(VERSION),
     };
     const GROUP: Group = Group::Sidecars;
-    const ADDITIONS: &'static [&'static str] = &["hostname"];
+    const ADDITIONS: &'static [&'static str] = &["hostname", "node-name"];
 
     fn logging(&self) -> &LoggingArgs {
         &self.shared.logging
@@ -44,13 +47,26 @@ impl Run for CsiProvisioner {
         self.shared.validate(GATES)
     }
     async fn run(self) -> Result<ExitCode> {
-        let Self { shared, own } = self;
+        let Self { shared, own, capacity } = self;
         let kind = Kind {
             program: Self::PROGRAM.name,
             component: Provisioner::NAME,
             environment: Environment::Kubeconfig(std::env::var_os("KUBECONFIG")),
             lock: |driver| driver.to_owned(),
         };
-        sidecar::run(kind, &shared, |ports, sidecar| role::run::<Provisioner>(ports, (sidecar, own))).await
+        sidecar::run(kind, &shared, |ports, sidecar| async move {
+            let environment = capacity::Environment {
+                namespace: std::env::var("NAMESPACE").ok(),
+                pod: std::env::var("POD_NAME").ok(),
+                node: own.node_deployment.then(|| own.node_name.clone()).flatten(),
+            };
+            let provisioner = role::run::<Provisioner>(ports.clone(), (sidecar.clone(), own));
+            if !capacity.enable_capacity {
+                return provisioner.await;
+            }
+            let published = role::run::<CapacityPublisher>(ports, (sidecar, capacity, environment));
+            futures::future::try_join(provisioner, published).await.map(drop)
+        })
+        .await
     }
 }

@@ -113,16 +113,22 @@ fn kube(program: &'static str, rights: impl Iterator<Item = rights::Right>) -> G
 
 /// What csi-provisioner may; with the secrets that classes name.
 pub fn provisioner(secrets: bool) -> Grant {
-    sidecar("csi-provisioner", rights::PROVISIONER, rights::PROVISIONER_LEASES, secrets)
+    let own = [rights::PROVISIONER_LEASES, rights::PROVISIONER_CAPACITY];
+    sidecar("csi-provisioner", rights::PROVISIONER, &own, secrets)
 }
 
 /// What csi-attacher may; with the secrets that volumes name.
 pub fn attacher(secrets: bool) -> Grant {
-    sidecar("csi-attacher", rights::ATTACHER, rights::ATTACHER_LEASES, secrets)
+    sidecar("csi-attacher", rights::ATTACHER, &[rights::ATTACHER_LEASES], secrets)
 }
 
-fn sidecar(program: &'static str, own: rights::Rights, leases: rights::Rights, secrets: bool) -> Grant {
+fn sidecar(
+    program: &'static str,
+    own: rights::Rights,
+    in_namespace: &[rights::Rights],
+    secrets: bool,
+) -> Grant {
     let secrets = if secrets { rights::SECRETS } else { &[] };
     let all = rights::each(own).chain(rights::each(secrets));
-    Grant::new(program, all, objects::rules(rights::each(leases)))
+    Grant::new(program, all, objects::rules(in_namespace.iter().flat_map(|rights| rights::each(rights))))
 }

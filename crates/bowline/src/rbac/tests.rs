@@ -66,6 +66,7 @@ fn sidecars_need_no_more_than_upstreams() {
     let cases = [
         (rights::PROVISIONER, provisioner, "ClusterRole", vec![class]),
         (rights::PROVISIONER_LEASES, provisioner, "Role", vec![]),
+        (rights::PROVISIONER_CAPACITY, provisioner, "Role", vec![]),
         (rights::ATTACHER, attacher, "ClusterRole", vec![]),
         (rights::ATTACHER_LEASES, attacher, "Role", vec![]),
     ];

@@ -33,6 +33,10 @@ pub struct State {
     /// Of each CreateVolume.
     pub parameters: Vec<BTreeMap<String, String>>,
     pub faults: BTreeMap<&'static str, VecDeque<Fault>>,
+    /// What volumes were copied from.
+    pub copied: BTreeMap<String, Option<VolumeContentSource>>,
+    /// What GetCapacity answers.
+    pub room: i64,
     /// Promises that a call broke.
     pub broken: Vec<String>,
 }
@@ -100,10 +104,13 @@ impl Controller for Driver {
         let request = request.into_inner();
         let bytes = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
         self.state().parameters.push(request.parameters.clone());
+        let content_source = request.volume_content_source.clone();
         self.serve("CreateVolume", &request.name.clone(), |state| {
             let id =
                 state.volumes.entry(request.name.clone()).or_insert_with(|| format!("id-{}", request.name));
-            let volume = Volume { volume_id: id.clone(), capacity_bytes: bytes, ..Default::default() };
+            let (volume_id, content_source) = (id.clone(), content_source.clone());
+            state.copied.insert(volume_id.clone(), content_source.clone());
+            let volume = Volume { volume_id, capacity_bytes: bytes, content_source, ..Default::default() };
             state.made.insert(volume.volume_id.clone());
             CreateVolumeResponse { volume: Some(volume) }
         })
@@ -158,7 +165,15 @@ impl Controller for Driver {
             let rpc = controller_service_capability::Rpc { r#type: rpc as i32 };
             ControllerServiceCapability { r#type: Some(controller_service_capability::Type::Rpc(rpc)) }
         };
-        let capabilities = [Rpc::CreateDeleteVolume, Rpc::PublishUnpublishVolume].map(rpc).into();
+        let capabilities = [
+            Rpc::CreateDeleteVolume,
+            Rpc::PublishUnpublishVolume,
+            Rpc::CloneVolume,
+            Rpc::ListVolumes,
+            Rpc::ListVolumesPublishedNodes,
+        ]
+        .map(rpc)
+        .into();
         Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities }))
     }
 
@@ -172,13 +187,26 @@ impl Controller for Driver {
         &self,
         _: Request<ListVolumesRequest>,
     ) -> Result<Response<ListVolumesResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
+        let state = self.state();
+        let entry = |id: &String| {
+            let nodes =
+                state.published.iter().filter(|(volume, _)| volume == id).map(|(_, node)| node.clone());
+            let published_node_ids = nodes.collect();
+            let status = list_volumes_response::VolumeStatus { published_node_ids, ..Default::default() };
+            let volume = Volume { volume_id: id.clone(), ..Default::default() };
+            list_volumes_response::Entry { volume: Some(volume), status: Some(status) }
+        };
+        let entries = state.volumes.values().map(entry).collect();
+        Ok(Response::new(ListVolumesResponse { entries, next_token: String::new() }))
     }
     async fn get_capacity(
         &self,
         _: Request<GetCapacityRequest>,
     ) -> Result<Response<GetCapacityResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
+        self.serve("GetCapacity", "", |state| GetCapacityResponse {
+            available_capacity: state.room,
+            ..Default::default()
+        })
     }
     async fn create_snapshot(
         &self,

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod capacity;
+mod clones;
 mod driver;
 mod intents;
 mod lag;
 mod orphans;
+mod reconcile;
 mod world;
 
 use std::time::Duration;

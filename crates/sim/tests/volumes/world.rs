@@ -13,6 +13,7 @@ use bowline_proto::csi::v1::controller_server::ControllerServer;
 use bowline_proto::csi::v1::identity_server::IdentityServer;
 use bowline_roles::controllers::{attachdetach, persistentvolume, pvcprotection, pvprotection};
 use bowline_roles::flags;
+use bowline_roles::sidecars::external_provisioner::capacity::{CapacityPublisher, Environment};
 use bowline_roles::sidecars::{external_attacher, external_provisioner};
 use bowline_sim::stage::{Cut, Line, Listed, Process, Stage};
 use http::Method;
@@ -103,6 +104,18 @@ impl World {
             Some(listed) => line.lagging(listed),
             None => line,
         }))
+    }
+
+    /// Starts what publishes the driver's room, alone.
+    pub fn start_capacity(&self) -> Process {
+        let process = self.process(self.line());
+        let ports = process.ports.clone();
+        process.with(async move {
+            let Some(sidecar) = connected(&ports, "external-provisioner").await? else { return Ok(()) };
+            let flags = flags(&["--enable-capacity", "--capacity-ownerref-level=-1"]).unwrap();
+            let environment = Environment { namespace: Some("default".into()), ..Environment::default() };
+            role::run::<CapacityPublisher>(ports, (sidecar, flags, environment)).await
+        })
     }
 
     fn start_on(&self, line: Line) -> Process {

@@ -2,6 +2,7 @@
 
 mod claim;
 mod intent;
+mod ownership;
 mod source;
 mod volume;
 
@@ -37,6 +38,10 @@ impl Provisioner {
                 self.tell_populator(&seen);
                 Ok(())
             }
+            (Observed::Claim(seen), Action::AskRoom { requests, needed }) => {
+                self.ask_room(&seen, requests, needed).await
+            }
+            (Observed::Claim(seen), Action::SelectNode(node)) => self.select_node(&seen, &node).await,
             (Observed::Claim(seen), Action::ProtectSource) => self.protect_source(&seen).await,
             (Observed::Source(seen), Action::ReleaseSource) => self.release_source(&seen).await,
             (Observed::Volume(seen), Action::AddFinalizer) => self.add_finalizer(&seen).await,

@@ -2,6 +2,7 @@
 
 mod claim;
 mod object;
+mod ownership;
 pub(super) mod parameters;
 pub(super) mod source;
 pub(super) mod template;
@@ -14,6 +15,7 @@ use super::model::{Action, Observed, Why};
 
 pub use claim::{selected_node, volume_name, wanted_from};
 pub use object::persistent_volume;
+pub use ownership::is_open_to_bids;
 pub use volume::ours;
 
 pub fn decide(seen: &Observed) -> Step<Action, Why> {

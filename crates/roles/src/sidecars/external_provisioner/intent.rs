@@ -3,6 +3,7 @@
 //! A claim's owner may write anything on the claim, so that a request read back from there could name another tenant's
 //! volume or any secret. Leases in the provisioner's namespace are its own.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::{source, volume_name};
 use super::model::{Creation, Intent, Naming, Secrets, Settings, Stored};
+use super::node::managed_by;
 
 /// The API server takes 256 KiB of annotations.
 const BYTES_MAX: usize = 250 << 10;
@@ -46,7 +48,11 @@ struct Format {
 
 /// Selects the intents of a driver.
 pub fn selector(settings: &Settings) -> String {
-    format!("{}={}", keys::CREATE_VOLUME, settings.driver)
+    let all = format!("{}={}", keys::CREATE_VOLUME, settings.driver);
+    match &settings.node {
+        None => all,
+        Some(own) => format!("{all},{}={}", keys::CAPACITY_MANAGED_BY, managed_by(Some(&own.name))),
+    }
 }
 
 /// One name for each claim, so that no two processes store two intents for one volume.
@@ -63,10 +69,14 @@ pub fn lease(settings: &Settings, namespace: &str, intent: &Intent) -> Result<Le
     if text.len() > BYTES_MAX {
         return Err(format!("it has {} bytes, and {BYTES_MAX} can be stored", text.len()));
     }
+    let mut labels = BTreeMap::from([(keys::CREATE_VOLUME.to_owned(), settings.driver.clone())]);
+    if let Some(own) = &settings.node {
+        labels.insert(keys::CAPACITY_MANAGED_BY.to_owned(), managed_by(Some(&own.name)));
+    }
     let metadata = ObjectMeta {
         name: Some(name(settings, intent.claim.uid())),
         namespace: Some(namespace.to_owned()),
-        labels: Some([(keys::CREATE_VOLUME.to_owned(), settings.driver.clone())].into()),
+        labels: Some(labels),
         annotations: Some([(keys::CREATE_VOLUME.to_owned(), text)].into()),
         ..ObjectMeta::default()
     };
@@ -80,6 +90,11 @@ pub fn is_own(settings: &Settings, lease: &Lease) -> bool {
 }
 
 pub fn stored(settings: &Settings, lease: Lease) -> Result<Stored, String> {
+    // The driver of another node cannot finish it.
+    let writer = settings.node.as_ref().map(|own| managed_by(Some(&own.name)));
+    if lease.label(keys::CAPACITY_MANAGED_BY) != writer.as_deref() {
+        return Err("it belongs to the provisioner of another node, or of all of them".to_owned());
+    }
     let text = lease.annotation(keys::CREATE_VOLUME).ok_or("it has no annotation")?;
     let (naming, intent) = decode(text)?;
     // What an older version stored does not say: then the flags are the same as then.

@@ -8,7 +8,15 @@ use std::time::Duration;
 use bowline_api::{Meta, ObjectKey, PersistentVolume};
 
 use super::decide::source::cloned_from;
-use super::model::{Attempt, Stored, Unusable};
+use super::model::{Attempt, Bidding, Stored, Unusable};
+
+/// What this node knows before it asks for a claim.
+#[derive(Debug, Clone)]
+pub(super) struct Bid {
+    /// At which uptime.
+    pub(super) due: Duration,
+    pub(super) room: bool,
+}
 
 /// One claim's calls.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +30,10 @@ pub(super) struct Record {
     /// Until which uptime, and for which class, the request counts as invalid.
     pub(super) slow: Option<(Duration, String)>,
     pub(super) told_populator: bool,
+    /// When this node asks for the claim, and whether it has room.
+    pub(super) bid: Option<Bid>,
+    /// How often another writer was faster.
+    pub(super) lost_bids: u32,
     /// The last failure was that the Lease could not be removed.
     pub(super) unremoved: bool,
 }
@@ -38,6 +50,11 @@ impl Record {
             exhausted: self.exhausted.clone(),
             slow: self.slow.as_ref().is_some_and(slow),
             told_populator: self.told_populator,
+            bidding: match &self.bid {
+                Some(bid) if bid.room => Bidding::Room,
+                Some(bid) if bid.due <= now => Bidding::Due,
+                Some(_) | None => Bidding::Waiting,
+            },
         }
     }
 }

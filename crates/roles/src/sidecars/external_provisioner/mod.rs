@@ -18,15 +18,20 @@
 //!
 //! Differences from upstream: a failed check before the call never makes an unanswered call forgettable; a volume that
 //! came out too small, or without the content asked for, is deleted until that succeeds, not five times; waiting for a class
-//! is a watch, not a retry. docs/differences.md lists all. Not there yet: restoring snapshots, capacity,
-//! `--node-deployment`, in-tree migration.
+//! is a watch, not a retry. docs/differences.md lists all. Not there yet: restoring snapshots, in-tree migration.
+//!
+//! `capacity` publishes how much room there is; `node`, `prepare` and `decide/ownership` are for a provisioner on each node
+//! (`--node-deployment`).
 
 mod act;
+pub mod capacity;
 mod decide;
 mod intent;
 mod memory;
 mod model;
+mod node;
 mod observe;
+mod prepare;
 mod role;
 #[cfg(test)]
 mod tests;
@@ -34,7 +39,7 @@ mod tests;
 pub use decide::decide;
 pub use decide::source::cloned_from;
 pub use model::{
-    Action, Attempt, Claim, Cluster, Creation, Intent, Key, Observed, Secrets, Settings, Source, SourceClaim,
-    Stored, Unusable, Volume, Why,
+    Action, Attempt, Bidding, Claim, Cluster, Creation, Intent, Key, Observed, OwnNode, Secrets, Settings,
+    Source, SourceClaim, Stored, Unusable, Volume, Why,
 };
 pub use role::{Flags, Provisioner};

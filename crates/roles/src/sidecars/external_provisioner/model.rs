@@ -1,11 +1,12 @@
 //! What the provisioner sees and does, as plain data.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bowline_api::{CSINode, Lease, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use bowline_machinery::capability::SingleNode;
-use bowline_proto::csi::v1::CreateVolumeRequest;
+use bowline_proto::csi::v1::{CreateVolumeRequest, GetCapacityRequest};
 use k8s_openapi::api::core::v1::SecretReference;
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,19 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     pub controller_publish_readonly: bool,
     pub default_fstype: String,
+    pub prevent_mode_conversion: bool,
+    /// Set: only this node is served.
+    pub node: Option<OwnNode>,
+}
+
+/// The node that a provisioner serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnNode {
+    pub name: String,
+    /// Where the driver is.
+    pub segment: BTreeMap<String, String>,
+    /// Whether it asks for claims that name no node.
+    pub immediate_binding: bool,
 }
 
 /// How volumes are named. It is stored with each call: the flags may change before its end is known.
@@ -143,6 +157,17 @@ pub struct Attempt {
     /// The driver called the request invalid a short while ago.
     pub slow: bool,
     pub told_populator: bool,
+    pub bidding: Bidding,
+}
+
+/// How far this node is with asking for a claim that names no node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bidding {
+    /// Its delay is not over.
+    #[default]
+    Waiting,
+    Due,
+    Room,
 }
 
 /// A CreateVolume with all that is needed to finish it without its claim and its class.
@@ -201,6 +226,13 @@ pub enum Action {
     /// Ask the scheduler for another node.
     Reschedule(Why),
     TellPopulator,
+    /// Ask the driver whether it has room for a claim that names no node.
+    AskRoom {
+        requests: Vec<GetCapacityRequest>,
+        needed: i64,
+    },
+    /// Ask for that claim.
+    SelectNode(String),
     /// Put a finalizer on what the volume is copied from, before the copy begins.
     ProtectSource,
     /// Take it off: nothing is copied from there any more.
@@ -240,6 +272,10 @@ pub struct Secrets {
 pub enum Why {
     ClassMissing(String),
     NoNodeSelected,
+    /// The class does not allow volumes on this node.
+    NotHere,
+    /// The delay before this node asks for the claim is not over.
+    Bidding,
     /// The driver called the request invalid; it is asked again later.
     Slow,
     /// A populator fills this claim.
@@ -269,6 +305,8 @@ impl fmt::Display for Why {
         match self {
             Self::ClassMissing(class) => write!(f, "storageclass.storage.k8s.io \"{class}\" not found"),
             Self::NoNodeSelected => f.write_str("the scheduler has not selected a node yet"),
+            Self::NotHere => f.write_str("the class does not allow volumes on this node"),
+            Self::Bidding => f.write_str("another node may take this claim first"),
             Self::Slow => f.write_str("the driver called the request invalid a short while ago"),
             Self::Populator(kind) => write!(f, "data source of kind {kind} is left to a populator"),
             Self::Unprotected => f.write_str("the data source has no finalizer yet"),

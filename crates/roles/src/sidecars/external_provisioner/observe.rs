@@ -61,8 +61,9 @@ impl Provisioner {
 
     /// All nodes, but only for claims that still need a place.
     fn cluster(&self, claim: &PersistentVolumeClaim) -> Cluster {
-        match &self.topology {
-            Some((csi_nodes, nodes)) if volume::claim_volume(claim).is_empty() => {
+        match (&self.settings.node, &self.topology) {
+            (Some(_), _) => self.own_cluster.clone(),
+            (None, Some((csi_nodes, nodes))) if volume::claim_volume(claim).is_empty() => {
                 Cluster { csi_nodes: csi_nodes.list(), nodes: nodes.list() }
             }
             _ => Cluster::default(),

@@ -10,6 +10,7 @@ use bowline_api::{CSINode, Meta, Node, PersistentVolume, PersistentVolumeClaim, 
 use bowline_api::{VolumeAttachment, keys, volume};
 use bowline_machinery::capability::SingleNode;
 use bowline_machinery::csi::Driver;
+use bowline_machinery::flags::duration;
 use bowline_machinery::queue::Backoff;
 use bowline_machinery::{
     Cache, Change, Context, EffectError, Effects, Identity, Pool, Ports, Queue, Recorder,
@@ -22,7 +23,8 @@ use clap::ArgAction;
 use super::decide::source::cloned_from;
 use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
-use super::model::{Action, Key, Naming, Observed, Settings, Why};
+use super::model::{Action, Cluster, Key, Naming, Observed, OwnNode, Settings, Why};
+use super::node;
 use crate::indexes;
 
 /// Intents are read again after this long, for one whose write an earlier process sent and that landed late.
@@ -53,6 +55,24 @@ pub struct Flags {
     /// Filesystem of volumes whose class names none
     #[arg(long, default_value = "")]
     pub default_fstype: String,
+    /// Refuse to make a filesystem of the snapshot of a block volume, or the other way round, unless its content allows it
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub prevent_volume_mode_conversion: bool,
+    /// Serve only the node of the environment variable NODE_NAME
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub node_deployment: bool,
+    /// Let a node ask for claims that bind immediately
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub node_deployment_immediate_binding: bool,
+    /// First delay before it does
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "20s")]
+    pub node_deployment_base_delay: Duration,
+    /// Longest delay
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub node_deployment_max_delay: Duration,
+    /// The node of --node-deployment
+    #[arg(long, env = "NODE_NAME", hide = true)]
+    pub node_name: Option<String>,
     /// Name of this machine or pod in events
     #[arg(long, env = "HOSTNAME", default_value = "localhost", hide = true)]
     pub hostname: String,
@@ -79,6 +99,10 @@ pub struct Provisioner {
     pub(super) attachments: Cache<VolumeAttachment>,
     /// Only with topology: without it the driver's role may not even read them.
     pub(super) topology: Option<(Cache<CSINode>, Cache<Node>)>,
+    /// With `--node-deployment`: the own node.
+    pub(super) own_cluster: Cluster,
+    pub(super) base_delay: Duration,
+    pub(super) max_delay: Duration,
     pub(super) memory: Memory,
     pub(super) queue: Queue<Key>,
     /// Where intents are stored.
@@ -104,7 +128,21 @@ impl Role for Provisioner {
         let Context { ports, effects, queue, .. } = context;
         let Sidecar { driver, identity, timeout, backoff, namespace } = sidecar;
         let effects = effects.measured(&ports.metrics, &identity.name);
-        let settings = settings(&ports, &flags, &identity);
+        let mut settings = settings(&ports, &flags, &identity);
+        let own_cluster = if flags.node_deployment {
+            let missing = "the environment variable NODE_NAME must be set when using --node-deployment";
+            let name = flags.node_name.clone().filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| RunError::Refused(missing.to_owned()))?;
+            let own = node::ask(&driver, &ports, timeout).await?;
+            let cluster = node::cluster(&identity.name, &name, &own);
+            settings.identity = format!("{}-{name}", settings.identity);
+            let immediate_binding = flags.node_deployment_immediate_binding;
+            settings.node = Some(OwnNode { name, segment: own.segment, immediate_binding });
+            cluster
+        } else {
+            Cluster::default()
+        };
+        let watches_nodes = settings.topology && settings.node.is_none();
         let source = format!("{}_{}_{}", identity.name, flags.hostname, ports.host.random.uuid());
         let informers = &ports.informers;
         let role = Self {
@@ -113,9 +151,12 @@ impl Role for Provisioner {
             volumes: informers.of(),
             classes: informers.of(),
             attachments: informers.of(),
-            topology: settings.topology.then(|| (informers.of(), informers.of())),
+            topology: watches_nodes.then(|| (informers.of(), informers.of())),
             settings: Arc::new(settings),
             memory: Memory::default(),
+            own_cluster,
+            base_delay: flags.node_deployment_base_delay,
+            max_delay: flags.node_deployment_max_delay,
             queue,
             namespace,
             unstorable: AtomicBool::new(false),
@@ -141,6 +182,10 @@ impl Role for Provisioner {
     }
     async fn begin(&self) -> Result<(), RunError> {
         self.queue.add(Key::Intents);
+        Ok(())
+    }
+    async fn prepare(&self, key: &Key) -> Result<(), EffectError> {
+        self.draw_delay(key);
         Ok(())
     }
     async fn observe(&self, key: &Key) -> Result<Option<Observed>, EffectError> {
@@ -193,6 +238,9 @@ impl Role for Provisioner {
             Key::Volume(_) | Key::Source(_) => return None,
             Key::Intents => return Some(INTENTS_AGAIN),
         };
+        if let Some(left) = self.bid_left(uid) {
+            return Some(left);
+        }
         let (until, _) = self.memory.claim(uid).slow?;
         Some(until.saturating_sub(self.ports.host.uptime.uptime())).filter(|left| !left.is_zero())
     }
@@ -230,6 +278,8 @@ fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
         extra_create_metadata: flags.extra_create_metadata,
         controller_publish_readonly: flags.controller_publish_readonly,
         default_fstype: flags.default_fstype.clone(),
+        prevent_mode_conversion: flags.prevent_volume_mode_conversion,
+        node: None,
     }
 }
 

@@ -3,6 +3,7 @@
 mod claims;
 mod intent;
 mod object;
+mod ownership;
 mod parameters;
 mod pools;
 mod sources;
@@ -34,6 +35,8 @@ fn settings() -> Settings {
         extra_create_metadata: false,
         controller_publish_readonly: false,
         default_fstype: String::new(),
+        prevent_mode_conversion: true,
+        node: None,
     }
 }
 

@@ -113,13 +113,18 @@ impl Provisioner {
         match self.effects.create(object.as_ref()).await {
             Err(error) if error.conflict() => {
                 let there = self.effects.get_live::<PersistentVolume>("", object.name()).await?;
+                let name = object.name();
                 let there = there.ok_or_else(|| {
-                    EffectError::refused(format!(
-                        "persistentvolume \"{}\" existed and is gone",
-                        object.name()
-                    ))
+                    EffectError::refused(format!("persistentvolume \"{name}\" existed and is gone"))
                 })?;
+                // One that goes, or that stands for another volume, is not the object of this one (external-provisioner#1469).
+                let same = volume::unique_name(&there) == volume::unique_name(object) && !there.deleting();
                 self.volumes.note(there);
+                if !same {
+                    return Err(EffectError::refused(format!(
+                        "persistentvolume \"{name}\" is being deleted or stands for another volume; saved when it is gone"
+                    )));
+                }
             }
             Err(error) => return Err(error),
             Ok(_) => {}

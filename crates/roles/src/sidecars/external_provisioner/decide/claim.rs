@@ -11,7 +11,7 @@ use bowline_proto::csi::v1::{CapacityRange, CreateVolumeRequest, TopologyRequire
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::model::{Action, Claim, Creation, Intent, Naming, Settings, Why};
-use super::{parameters, source, topology};
+use super::{ownership, parameters, source, topology};
 
 type Decision = Step<Action, Why>;
 
@@ -60,6 +60,11 @@ fn new_volume(seen: &Claim) -> Decision {
         return Step::Wait(Why::ClassMissing(name.to_owned()));
     };
     let selected = selected_node(&seen.object);
+    match (&seen.settings.node, selected) {
+        (Some(own), Some(node)) if node != own.name => return Step::Done,
+        (Some(own), None) => return ownership::decide(seen, class, own),
+        (Some(_), Some(_)) | (None, _) => {}
+    }
     if volume::waits_for_consumer(class) && selected.is_none() {
         return Step::Wait(Why::NoNodeSelected);
     }
@@ -124,7 +129,7 @@ pub fn volume_name(naming: &Naming, claim: &PersistentVolumeClaim) -> String {
 }
 
 /// All checks before the call, in upstream's order, and the call itself.
-fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
+pub(super) fn creation(seen: &Claim, class: &StorageClass) -> Result<Creation, Why> {
     let (settings, claim) = (seen.settings.as_ref(), seen.object.as_ref());
     let none = Default::default();
     let given = class.parameters.as_ref().unwrap_or(&none);

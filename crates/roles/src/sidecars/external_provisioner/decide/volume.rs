@@ -1,11 +1,11 @@
 //! From a released volume to DeleteVolume, and the finalizer that keeps its object until then.
 
 use bowline_api::volume::{BOUND, DELETE, RELEASED, reclaim_policy, volume_phase};
-use bowline_api::{Meta, PersistentVolume, keys, volume};
+use bowline_api::{Meta, Node, PersistentVolume, keys, selector, volume};
 use bowline_machinery::Step;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::super::model::{Action, Volume, Why};
+use super::super::model::{Action, OwnNode, Volume, Why};
 use super::parameters::{Names, provisioner_secret};
 
 type Decision = Step<Action, Why>;
@@ -27,6 +27,9 @@ pub fn decide(seen: &Volume) -> Decision {
     if volume_phase(object) != RELEASED || (object.deleting() && !guarded) {
         return Step::Done;
     }
+    if seen.settings.node.as_ref().is_some_and(|own| !is_here(own, object)) {
+        return Step::Done;
+    }
     match (seen.deleted, object.deleting()) {
         (false, _) => delete_volume(seen),
         (true, false) => Step::Do(Action::DeleteObject),
@@ -40,6 +43,13 @@ pub fn ours(driver: &str, object: &PersistentVolume) -> bool {
         Some(by) => by == driver,
         None => volume::csi(object).is_some_and(|csi| csi.driver == driver),
     }
+}
+
+/// Whether a volume can be reached from this node: the provisioner of another one deletes it otherwise.
+fn is_here(own: &OwnNode, object: &PersistentVolume) -> bool {
+    let mut node = Node::default();
+    node.metadata.labels = Some(own.segment.clone());
+    selector::volume_reachable(object, &node)
 }
 
 fn delete_volume(seen: &Volume) -> Decision {
