@@ -139,6 +139,11 @@ impl ClassBuilder {
         self.0.volume_binding_mode = Some(volume::WAIT_FOR_FIRST_CONSUMER.into());
         self
     }
+    /// Claims of this class may be enlarged.
+    pub fn expandable(mut self) -> Self {
+        self.0.allow_volume_expansion = Some(true);
+        self
+    }
     pub fn reclaim(mut self, policy: &str) -> Self {
         self.0.reclaim_policy = Some(policy.into());
         self

@@ -17,7 +17,7 @@ use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
 use crate::sidecars::external_attacher::Attacher;
 use crate::sidecars::external_provisioner::Provisioner;
 use crate::sidecars::node_driver_registrar::Named;
-use crate::sidecars::{external_attacher, external_provisioner, node_driver_registrar};
+use crate::sidecars::{external_attacher, external_provisioner, external_resizer, node_driver_registrar};
 use crate::{controllers, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
@@ -30,6 +30,7 @@ const REGISTRATION: Duration = Duration::from_secs(30);
 const SCHEDULER: &str = "system:kube-scheduler";
 const PROVISIONER: &str = "csi-provisioner";
 const ATTACHER: &str = "csi-attacher";
+const RESIZER: &str = "csi-resizer";
 
 /// What the roles need to know of their surroundings.
 #[derive(Debug, Clone)]
@@ -187,6 +188,7 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
             }
         }));
     }
+    start_resizer(ports, driver, crew)?;
     let socket = driver.socket.to_string_lossy().into_owned();
     let registry = registry(settings).to_string_lossy().into_owned();
     let paths = ["--csi-address", &socket, "--kubelet-registration-path", &socket];
@@ -195,6 +197,29 @@ fn start_sidecars(ports: &Ports, settings: &Settings, driver: &Driver, crew: &Cr
     let with = ports.clone();
     crew.run(supervised(node_driver_registrar::NAME, ports, move || {
         node_driver_registrar::run(with.clone(), flags.clone(), Named::default())
+    }));
+    Ok(())
+}
+
+/// Only beside a driver that can expand or modify volumes.
+fn start_resizer(ports: &Ports, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
+    let with = ports.acting_as(&Subject::ServiceAccount(RESIZER))?;
+    let socket = driver.socket.clone();
+    let flags: external_resizer::Flags = crate::flags(&[])?;
+    let gates = external_resizer::Gates { volume_attributes_class: true };
+    crew.run(supervised(external_resizer::NAME, ports, move || {
+        let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
+        async move {
+            let sidecar = connected(&ports, external_resizer::NAME, &socket).await?;
+            beside(&sidecar, &ports, |ports| async {
+                if external_resizer::serves(&ports, &sidecar).await? {
+                    return external_resizer::run(ports, sidecar.clone(), flags, gates).await;
+                }
+                ports.stop.cancelled().await;
+                Ok(())
+            })
+            .await
+        }
     }));
     Ok(())
 }

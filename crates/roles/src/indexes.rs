@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_api::{Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
-use bowline_api::{ObjectKey, keys, name, node, pod, volume};
+use bowline_api::{ObjectKey, expansion, keys, name, node, pod, volume};
 use bowline_machinery::Cache;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -43,6 +43,9 @@ pub const FREE_VOLUMES_BY_CLASS: &str = "free-volumes-by-class";
 pub const CLAIMS_BY_VOLUME: &str = "claims-by-volume";
 /// Claims that have no volume yet, by class; those without a class under the empty name.
 pub const SEARCHING_CLAIMS_BY_CLASS: &str = "searching-claims-by-class";
+
+/// Claims by the attributes classes that they name or work towards.
+pub const CLAIMS_OF_ATTRIBUTES_CLASS: &str = "claims-of-attributes-class";
 
 pub fn attachments(cache: &Cache<VolumeAttachment>) {
     cache.index(ATTACHMENTS_OF_VOLUME, |a| {
@@ -122,6 +125,14 @@ pub fn claims_to_bind(cache: &Cache<PersistentVolumeClaim>) {
     cache.index(SEARCHING_CLAIMS_BY_CLASS, |c| {
         let searching = volume::claim_volume(c).is_empty() && c.annotation(keys::BIND_COMPLETED).is_none();
         searching.then(|| volume::claim_class(c).unwrap_or_default().to_owned()).into_iter().collect()
+    });
+}
+
+/// What a change of the attributes class looks claims up by.
+pub fn claims_to_modify(cache: &Cache<PersistentVolumeClaim>) {
+    cache.index(CLAIMS_OF_ATTRIBUTES_CLASS, |c| {
+        let names = [volume::claim_attributes_class(c), expansion::modify_target(c)];
+        names.into_iter().filter(|name| !name.is_empty()).map(String::from).collect()
     });
 }
 

@@ -86,6 +86,18 @@ pub const ATTACHER: Rights = &[
 /// In the namespace of its lease.
 pub const ATTACHER_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
 
+pub const RESIZER: Rights = &[
+    "persistentvolumes: list watch patch",
+    "persistentvolumeclaims: list watch",
+    "persistentvolumeclaims/status: patch",
+    "pods: list watch",
+    "volumeattributesclasses.storage.k8s.io: list watch",
+    "events: create patch",
+];
+
+/// In the namespace of its lease.
+pub const RESIZER_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
+
 /// Of a sidecar whose classes or volumes name secrets.
 pub const SECRETS: Rights = &["secrets: get"];
 

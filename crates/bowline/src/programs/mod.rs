@@ -5,6 +5,7 @@
 mod csi_attacher;
 mod csi_node_driver_registrar;
 mod csi_provisioner;
+mod csi_resizer;
 mod dispatch;
 pub mod help;
 mod kube;
@@ -87,5 +88,6 @@ pub const PROGRAMS: &[Entry] = &[
     Entry::of::<kubelet::Kubelet>(),
     Entry::of::<csi_provisioner::CsiProvisioner>(),
     Entry::of::<csi_attacher::CsiAttacher>(),
+    Entry::of::<csi_resizer::CsiResizer>(),
     Entry::of::<csi_node_driver_registrar::CsiNodeDriverRegistrar>(),
 ];

@@ -33,7 +33,7 @@ fn tokens(accounts: &[&str]) -> Vec<objects::Rule> {
 /// Print the least rights of programs, for kubectl apply
 #[derive(clap::Args)]
 pub struct Rbac {
-    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher
+    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher, csi-resizer
     #[arg(value_name = "PROGRAM", default_value = "kube-controller-manager")]
     programs: Vec<String>,
     /// Controllers that kube-controller-manager runs, as in its own flag
@@ -93,6 +93,7 @@ impl Rbac {
             "kube-scheduler" => kube("kube-scheduler", rights::each(rights::SCHEDULER)),
             "csi-provisioner" => provisioner(self.secrets),
             "csi-attacher" => attacher(self.secrets),
+            "csi-resizer" => resizer(self.secrets),
             "csi-node-driver-registrar" => {
                 bail!("csi-node-driver-registrar asks nothing of the API server and needs no rights")
             }
@@ -100,7 +101,7 @@ impl Rbac {
                 "a kubelet has the rights of its node: give it a certificate for the user system:node:NAME in the group system:nodes"
             ),
             other => bail!(
-                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher"
+                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher, csi-resizer"
             ),
         })
     }
@@ -120,6 +121,11 @@ pub fn provisioner(secrets: bool) -> Grant {
 /// What csi-attacher may; with the secrets that volumes name.
 pub fn attacher(secrets: bool) -> Grant {
     sidecar("csi-attacher", rights::ATTACHER, &[rights::ATTACHER_LEASES], secrets)
+}
+
+/// What csi-resizer may; with the secrets that volumes name.
+pub fn resizer(secrets: bool) -> Grant {
+    sidecar("csi-resizer", rights::RESIZER, &[rights::RESIZER_LEASES], secrets)
 }
 
 fn sidecar(

@@ -61,6 +61,7 @@ fn manifest(text: &str, kind: &str) -> Vec<Value> {
 fn sidecars_need_no_more_than_upstreams() {
     let provisioner = include_str!("../../../../tests/peers/rbac/csi-provisioner.yaml");
     let attacher = include_str!("../../../../tests/peers/rbac/csi-attacher.yaml");
+    let resizer = include_str!("../../../../tests/peers/rbac/csi-resizer.yaml");
     // Upstream's provisioner reads the class that a claim names, too; its manifest does not say so.
     let class = Right { group: "storage.k8s.io", resource: "volumeattributesclasses".into(), verb: "get" };
     let cases = [
@@ -69,6 +70,8 @@ fn sidecars_need_no_more_than_upstreams() {
         (rights::PROVISIONER_CAPACITY, provisioner, "Role", vec![]),
         (rights::ATTACHER, attacher, "ClusterRole", vec![]),
         (rights::ATTACHER_LEASES, attacher, "Role", vec![]),
+        (rights::RESIZER, resizer, "ClusterRole", vec![]),
+        (rights::RESIZER_LEASES, resizer, "Role", vec![]),
     ];
     for (table, text, kind, expected) in cases {
         let rules = manifest(text, kind);

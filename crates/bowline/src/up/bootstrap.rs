@@ -32,9 +32,9 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
         ensure(client, &driver).await?;
     }
     for class in [
-        build::class(CLASS, local::NAME).default_class().wait_for_consumer(),
-        build::class(CLASS_IMMEDIATE, local::NAME),
-        build::class(CLASS_SHARE, share::NAME),
+        build::class(CLASS, local::NAME).default_class().wait_for_consumer().expandable(),
+        build::class(CLASS_IMMEDIATE, local::NAME).expandable(),
+        build::class(CLASS_SHARE, share::NAME).expandable(),
     ] {
         ensure::<StorageClass>(client, &class.build()).await?;
     }
@@ -44,7 +44,7 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
 /// The rights of the sidecars in this process, which upstream ships in their manifests and not in the API server. Classes
 /// may name secrets, whatever driver the user brings.
 async fn grant_sidecars(client: &Client) -> Result<()> {
-    for grant in [rbac::provisioner(true), rbac::attacher(true)] {
+    for grant in [rbac::provisioner(true), rbac::attacher(true), rbac::resizer(true)] {
         for object in rbac::grant_objects(&grant, NAMESPACE, &rbac::Holder::ServiceAccount) {
             match object["kind"].as_str() {
                 Some("ServiceAccount") => ensure::<ServiceAccount>(client, &decoded(object)?).await?,

@@ -63,6 +63,7 @@ mod tests {
         // Not found: the request was let through.
         assert_eq!(refused(&Subject::ServiceAccount("csi-provisioner")).await, [404, 403]);
         assert_eq!(refused(&Subject::ServiceAccount("csi-attacher")).await, [403, 403]);
+        assert_eq!(refused(&Subject::ServiceAccount("csi-resizer")).await, [403, 403]);
         assert_eq!(refused(&Subject::ServiceAccount("persistent-volume-binder")).await, [404, 403]);
         assert_eq!(refused(&Subject::User("system:kube-scheduler")).await, [403, 403]);
         assert_eq!(refused(&Subject::Node("n".into())).await, [403, 403]);

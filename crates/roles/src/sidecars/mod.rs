@@ -2,6 +2,7 @@
 
 pub mod external_attacher;
 pub mod external_provisioner;
+pub mod external_resizer;
 pub mod node_driver_registrar;
 #[cfg(test)]
 mod testing;

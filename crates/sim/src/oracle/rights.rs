@@ -26,6 +26,7 @@ static TABLES: LazyLock<BTreeMap<&'static str, Table>> = LazyLock::new(|| {
         ("kube-scheduler", table(&[rights::SCHEDULER, LEASES])),
         ("csi-provisioner", table(&[rights::PROVISIONER, rights::PROVISIONER_LEASES, rights::SECRETS])),
         ("csi-attacher", table(&[rights::ATTACHER, rights::ATTACHER_LEASES, rights::SECRETS])),
+        ("csi-resizer", table(&[rights::RESIZER, rights::RESIZER_LEASES, rights::SECRETS])),
         ("kube-controller-manager", table(&[LEASES, CACHES])),
     ]
     .into();
