@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_api::{ConfigMap, Namespace, ObjectKey, ServiceAccount};
 use bowline_machinery::{Ports, role};
 use bowline_roles::controllers::{rootcacertpublisher, serviceaccount};
 use bowline_sim::stage::Stage;
+use http::Method;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -90,5 +93,42 @@ async fn a_namespace_gets_both_and_keeps_both() {
         }
     };
     within(gone, "the namespace goes").await;
+    process.end().await;
+}
+
+/// Goal: an object that exists although the cache lacks it is asked for with back-off, not in a loop (seed 504).
+#[tokio::test(start_paused = true)]
+async fn a_create_that_finds_the_object_backs_off_until_the_watch_brings_it() {
+    const LATE: Duration = Duration::from_secs(5);
+    const FAR_TOO_MANY: usize = 200;
+    let stage = Stage::new(7).await;
+    let creates = Arc::new(AtomicUsize::new(0));
+    let counted = creates.clone();
+    // What a loop asks for stays without an answer at some time, or time would stand still.
+    let line = stage.line().losing(move |request| {
+        request.method() == Method::POST && counted.fetch_add(1, Ordering::SeqCst) >= FAR_TOO_MANY
+    });
+    let line =
+        line.slow(&[("namespaces", Duration::from_secs(1)), ("configmaps", LATE), ("serviceaccounts", LATE)]);
+    let process = stage.process(line);
+    let ports = process.ports.clone();
+    let process = process.with(role::run::<serviceaccount::Accounts>(ports.clone(), ()));
+    let process = process.with(role::run::<rootcacertpublisher::Publisher>(ports.clone(), ROOT.into()));
+    settled(&ports, "kube-system").await;
+    let before = creates.load(Ordering::SeqCst);
+
+    // Another publisher is first, and its objects come late.
+    let client = stage.process(stage.line()).ports.client;
+    let created = PostParams::default();
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+    Api::<Namespace>::all(client.clone()).create(&created, &namespace).await.unwrap();
+    let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+    Api::<ServiceAccount>::namespaced(client.clone(), "n").create(&created, &account).await.unwrap();
+    let map = json!({"metadata": {"name": MAP}, "data": {"ca.crt": ROOT}});
+    let map = serde_json::from_value(map).unwrap();
+    Api::<ConfigMap>::namespaced(client, "n").create(&created, &map).await.unwrap();
+    settled(&ports, "n").await;
+    let tried = creates.load(Ordering::SeqCst) - before;
+    assert!((4..60).contains(&tried), "{tried} creates");
     process.end().await;
 }

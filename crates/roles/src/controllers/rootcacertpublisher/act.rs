@@ -13,11 +13,8 @@ impl Publisher {
     pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
         let map = written(action, seen);
         match action {
-            // One that was created meanwhile may be as good; the watch brings it.
-            Action::Create => match self.effects.create(&map).await {
-                Err(error) if !error.conflict() => Err(error),
-                _ => Ok(()),
-            },
+            // One that was created meanwhile is a conflict: the runner backs off until the watch brings it.
+            Action::Create => self.effects.create(&map).await.map(drop),
             Action::Restore => self.effects.replace(Part::Main, &map).await.map(drop),
         }
     }

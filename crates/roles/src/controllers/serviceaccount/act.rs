@@ -9,11 +9,8 @@ use super::role::Accounts;
 impl Accounts {
     pub(super) async fn perform(&self, action: Action, seen: &Observed) -> Result<(), EffectError> {
         match action {
-            // One that was created meanwhile is as good; the watch brings it.
-            Action::Create => match self.effects.create(&account(seen.namespace.name())).await {
-                Err(error) if !error.conflict() => Err(error),
-                _ => Ok(()),
-            },
+            // One that was created meanwhile is a conflict: the runner backs off until the watch brings it.
+            Action::Create => self.effects.create(&account(seen.namespace.name())).await.map(drop),
         }
     }
 }
