@@ -1,6 +1,6 @@
 //! The kinds of the server: all that references may name, and those whose objects can be collected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_machinery::EffectError;
@@ -32,6 +32,9 @@ pub(super) struct Kinds {
     named: BTreeMap<(String, String), Arc<Kind>>,
     /// In the version that the server prefers, by group and plural.
     pub collectable: BTreeMap<(String, String), Arc<Kind>>,
+    /// Groups and versions that are served elsewhere, do not answer, and of which nothing is known: they may hold dependents
+    /// of any object.
+    pub silent: BTreeSet<(String, String)>,
 }
 
 impl Kinds {
@@ -54,8 +57,9 @@ impl Kinds {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
             for version in group.versions {
                 let number = version.version.unwrap_or_default();
-                if version.freshness.as_deref() == Some(STALE) && version.resources.is_empty() {
-                    kinds.keep(&name, &number, before);
+                let stale = version.freshness.as_deref() == Some(STALE) && version.resources.is_empty();
+                if stale && !kinds.keep(&name, &number, before) {
+                    kinds.silent.insert((name.clone(), number.clone()));
                 }
                 for resource in version.resources {
                     let response = resource.response_kind.and_then(|kind| kind.kind);
@@ -79,8 +83,8 @@ impl Kinds {
         kinds
     }
 
-    /// Takes over what was known of a version of a group.
-    fn keep(&mut self, group: &str, version: &str, before: &Self) {
+    /// Takes over what was known of a version of a group. False if nothing was.
+    fn keep(&mut self, group: &str, version: &str, before: &Self) -> bool {
         let same = |kind: &Arc<Kind>| kind.group == group && kind.version == version;
         for (name, kind) in before.named.iter().filter(|(_, kind)| same(kind)) {
             self.named.entry(name.clone()).or_insert_with(|| kind.clone());
@@ -88,6 +92,7 @@ impl Kinds {
         for (table, kind) in before.collectable.iter().filter(|(_, kind)| same(kind)) {
             self.collectable.entry(table.clone()).or_insert_with(|| kind.clone());
         }
+        before.named.values().any(same)
     }
 
     fn add(&mut self, kind: Arc<Kind>, verbs: &[String]) {

@@ -21,12 +21,14 @@ struct State {
     asked: u64,
     /// The newest request that each kind was listed for; nothing before the first discovery.
     kinds: Option<BTreeMap<Arc<Kind>, Option<u64>>>,
+    /// Whether a group that does not answer may have kinds of which nothing is known.
+    silent: bool,
 }
 
 impl State {
     fn complete(&self) -> bool {
         let listed = |request: &Option<u64>| request.is_some_and(|request| request >= self.asked);
-        self.kinds.as_ref().is_some_and(|kinds| kinds.values().all(listed))
+        !self.silent && self.kinds.as_ref().is_some_and(|kinds| kinds.values().all(listed))
     }
 }
 
@@ -55,9 +57,10 @@ impl Lists {
         self.until(|state| state.asked > request).await;
     }
 
-    /// These kinds are followed from now on. True when that makes the lists complete.
-    pub fn follow(&self, kinds: impl Iterator<Item = Arc<Kind>>) -> bool {
+    /// These kinds are followed from now on; `silent` if a group may have others. True when that makes the lists complete.
+    pub fn follow(&self, kinds: impl Iterator<Item = Arc<Kind>>, silent: bool) -> bool {
         self.change(|state| {
+            state.silent = silent;
             let before = state.kinds.take().unwrap_or_default();
             let listed = |kind: Arc<Kind>| {
                 let request = before.get(&kind).copied().flatten();

@@ -17,7 +17,8 @@
 //!
 //! Differences from upstream: a change of a watched kind wakes the discovery at once, there is no poll every 30 s;
 //! references to an orphaning owner are removed by the dependents' own turn, not in one loop; an object with an owner
-//! that orphans it and other owners that are gone stays, whichever is looked at first.
+//! that orphans it and other owners that are gone stays, whichever is looked at first; while an aggregated API has not
+//! answered since the start, owners with finalizers of this role wait, because it may hold their dependents.
 
 mod absent;
 mod act;

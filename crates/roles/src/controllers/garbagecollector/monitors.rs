@@ -167,7 +167,15 @@ fn follow_all(shared: &Arc<Shared>, kinds: &Kinds, running: &mut Running, stop: 
         stays
     });
     let fresh: Vec<_> = kinds.collectable.iter().filter(|(table, _)| !running.contains_key(*table)).collect();
-    shared.wake_waiting(shared.lists.follow(kinds.collectable.values().cloned()));
+    if !kinds.silent.is_empty() {
+        let groups = &kinds.silent;
+        tracing::warn!(
+            ?groups,
+            "API groups do not answer; owners that orphan their dependents wait for them"
+        );
+    }
+    let complete = shared.lists.follow(kinds.collectable.values().cloned(), !kinds.silent.is_empty());
+    shared.wake_waiting(complete);
     for (table, kind) in fresh {
         let token = stop.child_token();
         running.insert(table.clone(), (kind.clone(), token.clone()));

@@ -16,6 +16,7 @@ use super::act::patch;
 use super::decide::decide;
 use super::graph::Graph;
 use super::kinds::Kinds;
+use super::lists::Lists;
 use super::model::*;
 
 fn kind() -> Arc<Kind> {
@@ -295,4 +296,24 @@ fn kinds_that_discovery_cannot_speak_of_stay_known() {
     assert_eq!(Kinds::of(discovery("Stale", json!([])), &before), before);
     let removed = Kinds::of(discovery("Current", json!([])), &before);
     assert_eq!(removed, Kinds::default(), "the group itself says that it has none");
+}
+
+/// GC-2: an aggregated server that has been down since the start may hold dependents of which nothing is known.
+#[test]
+fn an_api_that_is_down_at_the_start_keeps_the_lists_incomplete() {
+    let version = |freshness: &str| json!([{"version": "v1", "freshness": freshness, "resources": []}]);
+    let discovery = |freshness: &str| -> Vec<APIGroupDiscovery> {
+        let group = json!({"metadata": {"name": "x.io"}, "versions": version(freshness)});
+        serde_json::from_value(json!([group])).unwrap()
+    };
+    let down = Kinds::of(discovery("Stale"), &Kinds::default());
+    assert_eq!(down.silent.len(), 1);
+    assert_eq!(Kinds::of(discovery("Stale"), &down), down, "it stays so until the group answers");
+    let answers = Kinds::of(discovery("Current"), &down);
+    assert!(answers.silent.is_empty());
+
+    let lists = Lists::default();
+    assert!(!lists.follow(std::iter::empty(), !down.silent.is_empty()) && !lists.complete());
+    assert!(lists.follow(std::iter::empty(), !answers.silent.is_empty()), "now it is told of");
+    assert!(lists.complete());
 }
