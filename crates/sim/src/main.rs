@@ -12,6 +12,9 @@ use bowline_sim::campaign::{self, Campaign, Report};
 use bowline_sim::fault::{Fault, faults, table};
 use bowline_sim::shrink::shrink;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Enough for every cell of the table.
 const HISTORIES: u64 = 1000;
 /// How many failing seeds are shrunk.

@@ -174,6 +174,11 @@ impl ApiServers {
         Ok(Reached { server: servers[at].clone(), died })
     }
 
+    /// Whether a server may answer from the past.
+    pub fn may_be_behind(&self) -> bool {
+        self.two
+    }
+
     /// The store that orders all writes.
     pub fn store(&self) -> Store {
         self.running().servers[0].store().clone()

@@ -9,6 +9,8 @@ pub enum Opportunity {
     Write,
     /// A request that reads.
     Read,
+    /// A list that fills a cache, and that a server which is behind would answer differently.
+    LaggingList,
     /// A watch begins.
     Watch,
     /// A call arrives at a driver's or registrar's door.
@@ -184,16 +186,18 @@ impl Kind {
 
     /// Whether the fault can strike at this moment.
     pub fn fits(self, opportunity: Opportunity) -> bool {
-        use Opportunity::{After, Before, Call, Read, Watch, Write};
+        use Opportunity::{After, Before, Call, LaggingList, Read, Watch, Write};
         match self {
-            Self::LostRequest | Self::ServerError => matches!(opportunity, Write | Read | Watch),
-            Self::TooMany => matches!(opportunity, Write | Read),
+            Self::LostRequest | Self::ServerError => {
+                matches!(opportunity, Write | Read | LaggingList | Watch)
+            }
+            Self::TooMany => matches!(opportunity, Write | Read | LaggingList),
             Self::LostAnswer
             | Self::Conflict
             | Self::GatewayTimeout
             | Self::LateLanding
             | Self::ServerCrash => opportunity == Write,
-            Self::Lagging => opportunity == Read,
+            Self::Lagging => opportunity == LaggingList,
             Self::CutWatch | Self::Gone | Self::SlowWatch => opportunity == Watch,
             Self::CsiRefused
             | Self::CsiLostAnswer

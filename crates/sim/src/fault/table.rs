@@ -5,14 +5,13 @@ use std::sync::LazyLock;
 use super::Fault;
 use super::kind::{Kind, Opportunity};
 
-use Opportunity::{After, Before, Call, Read, Watch, Write};
+use Opportunity::{After, Before, Call, LaggingList, Read, Watch, Write};
 
 /// Requests that write.
 const WRITES: &[&str] = &[
     "binding pod",
     "create configmap",
     "create csinode",
-    "create event",
     "create lease",
     "create node",
     "create persistentvolume",
@@ -170,22 +169,32 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static [Opportunity])> {
     };
     let guarded = group(WRITES, &[Write, Before, After]).chain(group(UNGUARDED, &[Write]));
     let done = group(CALLS, &[Call, Before, After]).chain(group(POINTS, &[Before, After]));
-    let read = group(GETS, &[Read]).chain(group(LISTS, &[Read])).chain(group(WATCHES, &[Watch]));
+    let read = group(GETS, &[Read]).chain(group(LISTS, &[Read, LaggingList])).chain(group(WATCHES, &[Watch]));
     let late = GAPS_AFTER_CRASH.iter().map(|(name, _)| (*name, &[Before][..]));
     guarded.chain(done).chain(group(GAPS, &[Before])).chain(late).chain(read)
 }
+
+/// What each program with a lease does when volumes are made and moved.
+const LEADERS_WRITE: [&str; 3] = ["create volumeattachment", "patch-status volumeattachment", "binding pod"];
 
 /// The faults with which a cell is reached: itself, and what has to come before it.
 pub fn reaching(kind: Kind, effect: &'static str) -> Vec<Fault> {
     let needed = GAPS_AFTER_CRASH.iter().find(|(gap, _)| *gap == effect);
     let crash = needed.map(|(_, effect)| Fault { kind: Kind::CrashBefore, effect, nth: 0 });
-    crash.into_iter().chain([Fault { kind, effect, nth: 0 }]).collect()
+    // Only a standby lists from a server's copy, and it does so when it starts: where one that leads has died, for example.
+    let restart = (kind == Kind::Lagging).then_some(LEADERS_WRITE).into_iter().flatten();
+    let restart = restart.map(|effect| Fault { kind: Kind::CrashAfter, effect, nth: 0 });
+    crash.into_iter().chain(restart).chain([Fault { kind, effect, nth: 0 }]).collect()
 }
 
 /// What is left out, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("conflict at `create …`", "409 to a create says that the object exists, which would be a lie"),
     ("lagging at `get …` and `list lease`", "only a list that fills a cache may be answered from the past"),
+    (
+        "lagging at `list csidriver`",
+        "the driver's object never changes: a server that is behind answers the same",
+    ),
     (
         "codes NotFound, AlreadyExists, OutOfRange, Unimplemented",
         "each says something of the volume that would be a lie",
@@ -202,6 +211,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "faults of machines, clocks and people at reads, watches and failpoints",
         "they strike at writes and calls, and last longer than what is between two of these",
     ),
+    (
+        "crashes around `create event` and `patch event`",
+        "a task beside the work writes events, without failpoints: dying there is dying at the role's next effect",
+    ),
     ("faults of the API server's line at calls, and of the driver's at requests", "each line has its own"),
     ("deletion of an attachment by hand", "detaching is then what the person asked for"),
 ];
@@ -213,7 +226,7 @@ pub fn excluded(kind: Kind, effect: &str) -> Option<&'static str> {
             Some("409 to a create says that the object exists, which would be a lie")
         }
         Kind::Lagging if effect == "list lease" => Some("it is asked past all caches"),
-        Kind::Lagging if !effect.starts_with("list ") => Some("only a list may be answered from the past"),
+        Kind::Lagging if effect == "list csidriver" => Some("the driver's object never changes"),
         _ => None,
     }
 }
@@ -248,7 +261,7 @@ pub static OF_VOLUMES: LazyLock<Vec<(Kind, &str)>> = LazyLock::new(|| {
 
 /// Whether an effect has a row for this moment, or is one that faults leave alone.
 pub fn knows(moment: Opportunity, effect: &str) -> bool {
-    matches!(moment, Read | Watch)
+    matches!(moment, Read | LaggingList | Watch)
         || rows().any(|(name, moments)| name == effect && moments.contains(&moment))
 }
 

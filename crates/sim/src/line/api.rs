@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bowline_apiserver::Store;
 use bowline_apiserver::auth::User;
 use bowline_host::Random;
 use bytes::Bytes;
@@ -27,8 +28,9 @@ pub type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 const LATE: Duration = Duration::from_secs(70);
 /// How long it takes to learn that nothing gets through.
 const UNREACHABLE: Duration = Duration::from_secs(5);
-/// How far behind a lagging replica is, in versions.
+/// How far behind a lagging replica is, in versions: at least, and at most for a kind that changes rarely.
 const LAG: u64 = 12;
+const LAG_MAX: u64 = 150;
 
 /// The API servers as one process reaches them.
 #[derive(Clone)]
@@ -82,7 +84,7 @@ impl ApiLine {
         caller.life.pass().await;
         if caller.person {
             let reached = self.wait().await;
-            return self.land(&reached, request).await;
+            return self.land(&reached, request, None).await;
         }
         shared.hold_up().await;
         caller.life.pass().await;
@@ -106,8 +108,10 @@ impl ApiLine {
         {
             caller.begins(&effect.name);
         }
+        let behind = behind(&request, reached.server.store());
         let opportunity = match effect.sort {
             Sort::Write => Opportunity::Write,
+            Sort::Read if behind.is_some() => Opportunity::LaggingList,
             Sort::Read => Opportunity::Read,
             Sort::Watch => Opportunity::Watch,
         };
@@ -143,7 +147,9 @@ impl ApiLine {
                 std::future::pending().await
             }
             Kind::Lagging => {
-                lag(&mut request, reached.server.store().version());
+                if let Some(then) = behind {
+                    lag(&mut request, then);
+                }
                 self.whole(&reached, request, &effect, None).await
             }
             Kind::ServerCrash => {
@@ -179,15 +185,12 @@ impl ApiLine {
     ) -> Result<Answer, BoxError> {
         let (line, shared) = (self.clone(), self.caller.shared.clone());
         if effect.sort == Sort::Watch {
-            let answer = self.land(reached, request).await?;
+            let answer = self.land(reached, request, None).await?;
             let died = reached.died.clone();
             return Ok(answer.map(|body| watch::carried(body, self.caller.clone(), died, fault)));
         }
-        let reached = reached.clone();
-        let answer = tokio::spawn(async move { line.land(&reached, request).await }).await??;
-        if answer.status() == StatusCode::FORBIDDEN && matches!(self.asks_as, AsksAs::Node(_)) {
-            shared.oracle().node_refused(&self.caller.process, &effect.name, &effect.object);
-        }
+        let (reached, asked) = (reached.clone(), effect.clone());
+        let answer = tokio::spawn(async move { line.land(&reached, request, Some(&asked)).await }).await??;
         if effect.sort == Sort::Write {
             let status = answer.status().as_u16();
             shared.say(format_args!("{} {} {} {status}", self.caller.process, effect.name, effect.object));
@@ -196,9 +199,20 @@ impl ApiLine {
         Ok(answer)
     }
 
-    async fn land(&self, reached: &Reached, request: Request<Body>) -> Result<Answer, BoxError> {
+    async fn land(
+        &self,
+        reached: &Reached,
+        request: Request<Body>,
+        effect: Option<&Effect>,
+    ) -> Result<Answer, BoxError> {
         let answer = reached.server.handle(request).await;
         self.caller.shared.oracle().look();
+        if let (StatusCode::FORBIDDEN, AsksAs::Node(_), Some(effect)) =
+            (answer.status(), &self.asks_as, effect)
+        {
+            let behind = self.servers.may_be_behind();
+            self.caller.shared.oracle().node_refused(&self.caller.process, effect, behind);
+        }
         if reached.died.is_cancelled() {
             return Err("connection reset when the API server died".into());
         }
@@ -206,15 +220,32 @@ impl ApiLine {
     }
 }
 
-/// Lets a list be answered by a server that is behind. One that asks for a certain version is not: a server that has not
-/// got there would have to wait.
-fn lag(request: &mut Request<Body>, now: u64) {
+/// A list that any server may answer with what it has.
+const ANY_VERSION: &str = "resourceVersion=0&resourceVersionMatch=NotOlderThan";
+
+/// The version that a server which is behind would answer from, if its answer differs. A list that asks for a certain version
+/// has none: a server that has not got there would have to wait.
+fn behind(request: &Request<Body>, store: &Store) -> Option<u64> {
+    request.uri().query().filter(|query| query.contains(ANY_VERSION))?;
+    let parts: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
+    let resource: Arc<str> = match parts.as_slice() {
+        ["api", _, resource] => (*resource).into(),
+        ["apis", group, _, resource] => format!("{resource}.{group}").into(),
+        _ => return None,
+    };
+    let now = store.version();
+    let oldest = now.saturating_sub(LAG_MAX);
+    let oldest = store.watch(&resource, oldest).map_or_else(|gone| gone.oldest, |_| oldest);
+    let changes = store.watch(&resource, oldest).ok()?.ready().ok()?;
+    let last = changes.last()?;
+    Some(now.saturating_sub(LAG).min(last.version - 1).max(oldest))
+}
+
+/// Lets a list be answered from the past.
+fn lag(request: &mut Request<Body>, then: u64) {
     let query = request.uri().query().unwrap_or_default();
-    if now <= LAG || !query.contains("resourceVersion=0&resourceVersionMatch=NotOlderThan") {
-        return;
-    }
-    let exact = format!("resourceVersion={}&resourceVersionMatch=Exact", now - LAG);
-    let query = query.replace("resourceVersion=0&resourceVersionMatch=NotOlderThan", &exact);
+    let exact = format!("resourceVersion={then}&resourceVersionMatch=Exact");
+    let query = query.replace(ANY_VERSION, &exact);
     if let Ok(uri) = format!("{}?{query}", request.uri().path()).parse() {
         *request.uri_mut() = uri;
     }

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use bowline_api::{ObjectKey, pod};
+use bowline_api::{Meta, ObjectKey, pod, volume};
 use bowline_roles::controllers::CONTROLLERS;
 use bowline_roles::rights::{self, Rights};
 use http::{Method, Request};
 
 use super::Oracle;
 use super::calls::kubelet_node;
+use crate::line::effect::Effect;
 
 /// What a subject may, as `verb resource.group`.
 type Table = BTreeSet<String>;
@@ -83,16 +84,50 @@ impl Oracle {
         }
     }
 
-    /// The API server refuses a node something. That is right for what belongs to a pod that has gone, and for a pod
-    /// whose name another one on another node has by now.
-    pub fn node_refused(&mut self, process: &str, effect: &str, object: &str) {
-        self.look();
-        let (namespace, name) = object.split_once('/').unwrap_or(("", object));
-        let found = self.pods.get(&ObjectKey::new(namespace, name));
-        let own = found.is_some_and(|pod| kubelet_node(process).as_deref() == Some(pod::node_name(pod)));
-        let of_pod = effect.ends_with(" pod");
-        if !effect.starts_with("get ") && (own || !of_pod) {
-            self.broken(format!("SEC-1: {process} may not `{effect}` {object}"));
+    /// The API server refuses a node something. That is right for what belongs to a pod that has gone, for a pod whose
+    /// name another one on another node has by now, and for what a server that is behind has not heard of.
+    pub fn node_refused(&mut self, process: &str, effect: &Effect, behind: bool) {
+        let Some(node) = kubelet_node(process) else { return };
+        let (namespace, name) = effect.object.split_once('/').unwrap_or(("", &effect.object));
+        let key = ObjectKey::new(namespace, name);
+        let (verb, kind) = effect.name.split_once(' ').unwrap_or((&effect.name, ""));
+        let wanted = match (verb, kind) {
+            (_, "pod") => self.pods.get(&key).is_some_and(|pod| pod::node_name(pod) == node),
+            ("get", kind) => !behind && self.needs(&node, kind, &key),
+            _ => true,
+        };
+        if wanted {
+            self.broken(format!("SEC-1: {process} may not `{}` {}", effect.name, effect.object));
+        }
+    }
+
+    /// Whether a node has to read an object: its own ones, and what its pods refer to.
+    fn needs(&self, node: &str, kind: &str, key: &ObjectKey) -> bool {
+        let pods = || self.pods.values().filter(|pod| pod::node_name(pod) == node);
+        let claims = || {
+            let keys = pods()
+                .flat_map(|pod| pod::claims(pod).map(|(_, claim)| ObjectKey::new(pod.namespace(), claim)));
+            keys.filter_map(|key| self.claims.get(&key))
+        };
+        let volumes = || {
+            let names = claims().map(|claim| ObjectKey::new("", volume::claim_volume(claim)));
+            names.filter_map(|key| self.volumes.get(&key))
+        };
+        match kind {
+            "persistentvolumeclaim" => claims().any(|claim| claim.key() == *key),
+            "persistentvolume" => volumes().any(|found| found.name() == key.name),
+            "secret" => volumes().filter_map(|found| volume::csi(found)).any(|csi| {
+                let secrets = [&csi.node_stage_secret_ref, &csi.node_publish_secret_ref];
+                secrets.into_iter().flatten().any(|secret| secret.name.as_deref() == Some(&*key.name))
+            }),
+            "volumeattachment" => {
+                let found = self.attachments.get(key);
+                found.is_some_and(|attachment| attachment.spec.node_name == node)
+            }
+            // Each pod has the authority of the API server in its projected volume.
+            "configmap" => pods().any(|pod| pod.namespace() == key.namespace),
+            // Its Node, CSINode and Lease have its name; of other kinds, each refusal is a defect.
+            _ => true,
         }
     }
 }
