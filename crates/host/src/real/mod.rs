@@ -6,6 +6,7 @@ mod activity;
 mod alone;
 mod attend;
 mod bindings;
+mod bounded_log;
 mod cgroups;
 mod changed;
 mod clock;
@@ -64,6 +65,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use bounded_log::bound_log;
 pub use clock::now;
 pub use machine::{end_on_next_signal, give_memory_back, hostname, is_root, raise_open_files};
 pub use private::{

@@ -1,5 +1,6 @@
 //! A kubelet as a child process: started again when it ends, asked to leave its machine clean at the end.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -21,6 +22,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// After a child that ran for this long, the pause is short again.
 const RESET: Duration = Duration::from_secs(120);
 const MARK_MODE: u32 = 0o600;
+/// How long a log may get, and how often that is looked at while the child runs.
+const LOG_MAX: u64 = 16 << 20;
+const LOG_LOOK: Duration = Duration::from_secs(60);
 
 /// How to start it.
 pub struct Kubelet {
@@ -49,6 +53,7 @@ impl Kubelet {
                         biased;
                         () = stop.cancelled() => return self.end_or_drain(child, leash).await,
                         ended = child.wait() => ended,
+                        never = self.bound_log() => match never {},
                     };
                     let status = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
                     let (log, pause) = (self.log.display(), pause.insert(after(pause)));
@@ -63,6 +68,18 @@ impl Kubelet {
         }
         // The kubelet ended before it was asked to, and its containers did not.
         self.drain().await
+    }
+
+    /// Keeps the log of a child that runs for months from filling the disk.
+    async fn bound_log(&self) -> Infallible {
+        loop {
+            let log = self.log.clone();
+            let bounded = tokio::task::spawn_blocking(move || real::bound_log(&log, LOG_MAX)).await;
+            if let Ok(Err(error)) = bounded {
+                tracing::warn!(node = self.name, log = %self.log.display(), %error, "cannot shorten the log");
+            }
+            tokio::time::sleep(LOG_LOOK).await;
+        }
     }
 
     /// A child that dies while it ends its containers is followed by another one, if there is time.
