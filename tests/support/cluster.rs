@@ -96,6 +96,11 @@ impl Cluster {
         self.in_pool("volumes")
     }
 
+    /// Directories of the local driver's snapshots.
+    pub fn snapshots(&self) -> Vec<PathBuf> {
+        self.in_pool("snapshots")
+    }
+
     /// Directories of the share driver's volumes.
     pub fn shares(&self) -> Vec<PathBuf> {
         self.in_pool("shares")

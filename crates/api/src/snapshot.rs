@@ -26,6 +26,9 @@ pub const GROUP: &str = "snapshot.storage.k8s.io";
 /// The version that the controllers use.
 pub const API_VERSION: &str = "snapshot.storage.k8s.io/v1";
 
+/// The kind that owns the members of a group.
+pub const GROUP_KIND: &str = "VolumeGroupSnapshot";
+
 /// `deletionPolicy`: the backend's snapshot goes with its VolumeSnapshot.
 pub const DELETE: &str = "Delete";
 /// `deletionPolicy`: the content and the backend's snapshot stay.

@@ -16,8 +16,12 @@ use crate::crew::Crew;
 use crate::kubelet::{Kubelet, KubeletConfig, Serving, run_kubelet};
 use crate::sidecars::external_attacher::Attacher;
 use crate::sidecars::external_provisioner::Provisioner;
+use crate::sidecars::external_snapshotter::{Snapshotter, can_snapshot};
 use crate::sidecars::node_driver_registrar::Named;
-use crate::sidecars::{external_attacher, external_provisioner, external_resizer, node_driver_registrar};
+use crate::sidecars::snapshot_controller::SnapshotController;
+use crate::sidecars::{
+    external_attacher, external_provisioner, external_resizer, external_snapshotter, node_driver_registrar,
+};
 use crate::{controllers, scheduler};
 
 /// Longest time for one CSI call: upstream's default for most sidecars.
@@ -31,6 +35,8 @@ const SCHEDULER: &str = "system:kube-scheduler";
 const PROVISIONER: &str = "csi-provisioner";
 const ATTACHER: &str = "csi-attacher";
 const RESIZER: &str = "csi-resizer";
+const SNAPSHOTTER: &str = "csi-snapshotter";
+const SNAPSHOT_CONTROLLER: &str = "snapshot-controller";
 
 /// What the roles need to know of their surroundings.
 #[derive(Debug, Clone)]
@@ -87,7 +93,9 @@ impl Embedded {
         crew.run(supervised(scheduler::Scheduler::NAME, ports, move || {
             role::run::<scheduler::Scheduler>(scheduler.clone(), ())
         }));
+        start_snapshot_controller(ports, &crew)?;
         for driver in &settings.drivers {
+            start_snapshotter(ports, driver, &crew)?;
             start_sidecars(ports, &settings, driver, &crew)?;
         }
         let mut config = KubeletConfig::new(&settings.node_name, &settings.kubelet_dir);
@@ -162,6 +170,41 @@ async fn clear_stale_sockets(ports: &Ports, settings: &Settings) -> Result<(), R
 
 fn registry(settings: &Settings) -> PathBuf {
     settings.kubelet_dir.join("plugins_registry")
+}
+
+/// One for all drivers.
+fn start_snapshot_controller(ports: &Ports, crew: &Crew) -> Result<(), RunError> {
+    let with = ports.acting_as(&Subject::ServiceAccount(SNAPSHOT_CONTROLLER))?;
+    let flags: crate::sidecars::snapshot_controller::Flags = crate::flags(&[])?;
+    crew.run(supervised(SnapshotController::NAME, ports, move || {
+        role::run::<SnapshotController>(with.clone(), flags.clone())
+    }));
+    Ok(())
+}
+
+/// Beside a driver that takes snapshots; another one needs none.
+fn start_snapshotter(ports: &Ports, driver: &Driver, crew: &Crew) -> Result<(), RunError> {
+    let with = ports.acting_as(&Subject::ServiceAccount(SNAPSHOTTER))?;
+    let socket = driver.socket.clone();
+    let flags: external_snapshotter::Flags = crate::flags(&[])?;
+    crew.run(supervised(Snapshotter::NAME, ports, move || {
+        let (ports, socket, flags) = (with.clone(), socket.clone(), flags.clone());
+        async move {
+            let sidecar = connected(&ports, Snapshotter::NAME, &socket).await?;
+            beside(&sidecar, &ports, |ports| {
+                let sidecar = sidecar.clone();
+                async move {
+                    if !can_snapshot(&sidecar.identity) {
+                        ports.stop.cancelled().await;
+                        return Ok(());
+                    }
+                    role::run::<Snapshotter>(ports, (sidecar, flags)).await
+                }
+            })
+            .await
+        }
+    }));
+    Ok(())
 }
 
 /// What upstream runs beside a driver, on its socket. One that fails is started again: the others, and other drivers, go on.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_api::{Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment};
-use bowline_api::{ObjectKey, expansion, keys, name, node, pod, volume};
+use bowline_api::{
+    Meta, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment, VolumeSnapshot,
+};
+use bowline_api::{ObjectKey, expansion, keys, name, node, pod, snapshot, volume};
 use bowline_machinery::Cache;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -46,6 +48,35 @@ pub const SEARCHING_CLAIMS_BY_CLASS: &str = "searching-claims-by-class";
 
 /// Claims by the attributes classes that they name or work towards.
 pub const CLAIMS_OF_ATTRIBUTES_CLASS: &str = "claims-of-attributes-class";
+/// Snapshots by the `namespace/claim` that they are taken of.
+pub const SNAPSHOTS_BY_CLAIM: &str = "snapshots-by-claim";
+/// Snapshots by the content that they name as their source, or are bound to.
+pub const SNAPSHOTS_BY_CONTENT: &str = "snapshots-by-content";
+/// Claims by the `namespace/snapshot` that they are to be restored from.
+pub const CLAIMS_BY_SNAPSHOT: &str = "claims-by-snapshot";
+
+pub fn snapshots(cache: &Cache<VolumeSnapshot>) {
+    cache.index(SNAPSHOTS_BY_CLAIM, |s| {
+        let claim = s.spec.source.persistent_volume_claim_name.as_ref();
+        claim.map(|claim| ObjectKey::new(s.namespace(), claim).to_string()).into_iter().collect()
+    });
+    cache.index(SNAPSHOTS_BY_CONTENT, |s| {
+        let bound = s.status.as_ref().and_then(|status| status.bound_volume_snapshot_content_name.clone());
+        s.spec.source.volume_snapshot_content_name.clone().into_iter().chain(bound).collect()
+    });
+}
+
+pub fn claims_by_snapshot(cache: &Cache<PersistentVolumeClaim>) {
+    cache
+        .index(CLAIMS_BY_SNAPSHOT, |c| restored_snapshot(c).map(|key| key.to_string()).into_iter().collect());
+}
+
+/// The snapshot that a claim names as its data source.
+pub fn restored_snapshot(claim: &PersistentVolumeClaim) -> Option<ObjectKey> {
+    let source = claim.spec.as_ref()?.data_source.as_ref()?;
+    let ours = source.kind == "VolumeSnapshot" && source.api_group.as_deref() == Some(snapshot::GROUP);
+    ours.then(|| ObjectKey::new(claim.namespace(), &source.name))
+}
 
 pub fn attachments(cache: &Cache<VolumeAttachment>) {
     cache.index(ATTACHMENTS_OF_VOLUME, |a| {

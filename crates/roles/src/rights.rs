@@ -98,6 +98,26 @@ pub const RESIZER: Rights = &[
 /// In the namespace of its lease.
 pub const RESIZER_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
 
+pub const SNAPSHOTTER: Rights = &[
+    "volumesnapshotclasses.snapshot.storage.k8s.io: list watch",
+    "volumesnapshotcontents.snapshot.storage.k8s.io: get list watch patch",
+    "volumesnapshotcontents.snapshot.storage.k8s.io/status: patch",
+    "events: create patch",
+];
+
+pub const SNAPSHOT_CONTROLLER: Rights = &[
+    "persistentvolumes: list watch",
+    "persistentvolumeclaims: list watch update",
+    "volumesnapshotclasses.snapshot.storage.k8s.io: list watch",
+    "volumesnapshotcontents.snapshot.storage.k8s.io: create get list watch delete patch",
+    "volumesnapshots.snapshot.storage.k8s.io: list watch patch",
+    "volumesnapshots.snapshot.storage.k8s.io/status: update",
+    "events: create patch",
+];
+
+/// In the namespace of their leases.
+pub const SNAPSHOT_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
+
 /// Of a sidecar whose classes or volumes name secrets.
 pub const SECRETS: Rights = &["secrets: get"];
 

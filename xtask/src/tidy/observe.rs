@@ -25,7 +25,7 @@ const READS: [&str; 12] = [
 ];
 
 /// Reads of what a role remembers or shares, by field and name.
-const MEMORIES: [&str; 37] = [
+const MEMORIES: [&str; 39] = [
     "absent.contains",
     "assumed.on",
     "assumed.pods",
@@ -35,6 +35,7 @@ const MEMORIES: [&str; 37] = [
     "live.users",
     "local.left",
     "local.with",
+    "memory.answer",
     "memory.claim",
     "memory.clone_of",
     "memory.deleted",
@@ -49,6 +50,7 @@ const MEMORIES: [&str; 37] = [
     "memory.plugin",
     "memory.rival_versions",
     "memory.status_age",
+    "memory.unanswered",
     "mounts.left",
     "mounts.ready",
     "mounts.resolve",

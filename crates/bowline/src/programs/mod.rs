@@ -6,6 +6,7 @@ mod csi_attacher;
 mod csi_node_driver_registrar;
 mod csi_provisioner;
 mod csi_resizer;
+mod csi_snapshotter;
 mod dispatch;
 pub mod help;
 mod kube;
@@ -14,6 +15,7 @@ mod kube_scheduler;
 mod kubelet;
 mod process;
 mod sidecar;
+mod snapshot_controller;
 mod start;
 
 #[cfg(test)]
@@ -89,5 +91,7 @@ pub const PROGRAMS: &[Entry] = &[
     Entry::of::<csi_provisioner::CsiProvisioner>(),
     Entry::of::<csi_attacher::CsiAttacher>(),
     Entry::of::<csi_resizer::CsiResizer>(),
+    Entry::of::<csi_snapshotter::CsiSnapshotter>(),
+    Entry::of::<snapshot_controller::SnapshotController>(),
     Entry::of::<csi_node_driver_registrar::CsiNodeDriverRegistrar>(),
 ];

@@ -93,7 +93,7 @@ async fn dial(ports: &Ports, address: &Path) -> Result<()> {
     }
 }
 
-async fn namespace(ports: &Ports, flag: Option<&str>) -> String {
+pub(super) async fn namespace(ports: &Ports, flag: Option<&str>) -> String {
     let environment = std::env::var("POD_NAMESPACE").ok();
     let account = ports.host.disk.read(Path::new(ACCOUNT_NAMESPACE)).await.ok();
     let account = account.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -101,7 +101,7 @@ async fn namespace(ports: &Ports, flag: Option<&str>) -> String {
 }
 
 /// Starts before, and without regard to, the election.
-async fn serve(process: &Process, ports: &Ports, endpoint: &EndpointArgs) -> Result<()> {
+pub(super) async fn serve(process: &Process, ports: &Ports, endpoint: &EndpointArgs) -> Result<()> {
     let Some(address) = endpoint.address().map_err(anyhow::Error::msg)? else { return Ok(()) };
     let flag = if endpoint.serves_health() { "--http-endpoint" } else { "--metrics-address" };
     let bound = Bound::bind(&process.host, flag, address, None).await.context("serve metrics")?;

@@ -33,7 +33,8 @@ fn tokens(accounts: &[&str]) -> Vec<objects::Rule> {
 /// Print the least rights of programs, for kubectl apply
 #[derive(clap::Args)]
 pub struct Rbac {
-    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher, csi-resizer
+    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher, csi-resizer,
+    /// csi-snapshotter, snapshot-controller
     #[arg(value_name = "PROGRAM", default_value = "kube-controller-manager")]
     programs: Vec<String>,
     /// Controllers that kube-controller-manager runs, as in its own flag
@@ -94,6 +95,8 @@ impl Rbac {
             "csi-provisioner" => provisioner(self.secrets),
             "csi-attacher" => attacher(self.secrets),
             "csi-resizer" => resizer(self.secrets),
+            "csi-snapshotter" => snapshotter(self.secrets),
+            "snapshot-controller" => snapshot_controller(),
             "csi-node-driver-registrar" => {
                 bail!("csi-node-driver-registrar asks nothing of the API server and needs no rights")
             }
@@ -101,7 +104,7 @@ impl Rbac {
                 "a kubelet has the rights of its node: give it a certificate for the user system:node:NAME in the group system:nodes"
             ),
             other => bail!(
-                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher, csi-resizer"
+                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter, snapshot-controller"
             ),
         })
     }
@@ -121,6 +124,16 @@ pub fn provisioner(secrets: bool) -> Grant {
 /// What csi-attacher may; with the secrets that volumes name.
 pub fn attacher(secrets: bool) -> Grant {
     sidecar("csi-attacher", rights::ATTACHER, &[rights::ATTACHER_LEASES], secrets)
+}
+
+/// What csi-snapshotter may; with the secrets that classes name.
+pub fn snapshotter(secrets: bool) -> Grant {
+    sidecar("csi-snapshotter", rights::SNAPSHOTTER, &[rights::SNAPSHOT_LEASES], secrets)
+}
+
+/// What snapshot-controller may, without `--enable-distributed-snapshotting`.
+pub fn snapshot_controller() -> Grant {
+    sidecar("snapshot-controller", rights::SNAPSHOT_CONTROLLER, &[rights::SNAPSHOT_LEASES], false)
 }
 
 /// What csi-resizer may; with the secrets that volumes name.

@@ -62,6 +62,8 @@ fn sidecars_need_no_more_than_upstreams() {
     let provisioner = include_str!("../../../../tests/peers/rbac/csi-provisioner.yaml");
     let attacher = include_str!("../../../../tests/peers/rbac/csi-attacher.yaml");
     let resizer = include_str!("../../../../tests/peers/rbac/csi-resizer.yaml");
+    let snapshotter = include_str!("../../../../tests/peers/rbac/csi-snapshotter.yaml");
+    let controller = include_str!("../../../../tests/peers/rbac/snapshot-controller.yaml");
     // Upstream's provisioner reads the class that a claim names, too; its manifest does not say so.
     let class = Right { group: "storage.k8s.io", resource: "volumeattributesclasses".into(), verb: "get" };
     let cases = [
@@ -72,6 +74,10 @@ fn sidecars_need_no_more_than_upstreams() {
         (rights::ATTACHER_LEASES, attacher, "Role", vec![]),
         (rights::RESIZER, resizer, "ClusterRole", vec![]),
         (rights::RESIZER_LEASES, resizer, "Role", vec![]),
+        (rights::SNAPSHOTTER, snapshotter, "ClusterRole", vec![]),
+        (rights::SNAPSHOT_LEASES, snapshotter, "Role", vec![]),
+        (rights::SNAPSHOT_CONTROLLER, controller, "ClusterRole", vec![]),
+        (rights::SNAPSHOT_LEASES, controller, "Role", vec![]),
     ];
     for (table, text, kind, expected) in cases {
         let rules = manifest(text, kind);

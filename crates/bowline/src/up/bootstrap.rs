@@ -1,16 +1,21 @@
 //! The objects that stand ready when the API server answers for the first time.
 
 use anyhow::{Context, Result};
-use bowline_api::{CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, build};
+use bowline_api::snapshot::DELETE;
+use bowline_api::{
+    CSIDriver, Meta, Namespace, ServiceAccount, StorageClass, VolumeSnapshotClass, build, keys,
+};
 use bowline_drivers::{local, share};
 use bowline_machinery::client::account::NAMESPACE;
 use bowline_machinery::{Client, Object};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
 use kube::core::params::{GetParams, PostParams};
 
+use super::crds;
 use crate::rbac;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -38,13 +43,31 @@ pub async fn bootstrap(client: &Client) -> Result<()> {
     ] {
         ensure::<StorageClass>(client, &class.build()).await?;
     }
-    Ok(())
+    snapshots(client).await
+}
+
+/// The kinds of snapshots, and the class of the local driver's.
+async fn snapshots(client: &Client) -> Result<()> {
+    for definition in crds::definitions()? {
+        ensure::<CustomResourceDefinition>(client, &definition).await?;
+    }
+    let mut class = VolumeSnapshotClass {
+        metadata: named("", CLASS),
+        driver: local::NAME.to_owned(),
+        parameters: None,
+        deletion_policy: DELETE.to_owned(),
+    };
+    class.set_annotation(keys::DEFAULT_SNAPSHOT_CLASS, "true");
+    ensure(client, &class).await
 }
 
 /// The rights of the sidecars in this process, which upstream ships in their manifests and not in the API server. Classes
 /// may name secrets, whatever driver the user brings.
 async fn grant_sidecars(client: &Client) -> Result<()> {
-    for grant in [rbac::provisioner(true), rbac::attacher(true), rbac::resizer(true)] {
+    let snapshots = [rbac::snapshotter(true), rbac::snapshot_controller()];
+    for grant in
+        [rbac::provisioner(true), rbac::attacher(true), rbac::resizer(true)].into_iter().chain(snapshots)
+    {
         for object in rbac::grant_objects(&grant, NAMESPACE, &rbac::Holder::ServiceAccount) {
             match object["kind"].as_str() {
                 Some("ServiceAccount") => ensure::<ServiceAccount>(client, &decoded(object)?).await?,

@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod config;
+pub mod crds;
 mod drivers;
 mod link;
 pub mod nodes;

@@ -3,6 +3,9 @@
 pub mod external_attacher;
 pub mod external_provisioner;
 pub mod external_resizer;
+pub mod external_snapshotter;
 pub mod node_driver_registrar;
+pub mod snapshot_controller;
+mod snapshots;
 #[cfg(test)]
 mod testing;

@@ -38,6 +38,7 @@ mod tests;
 
 pub use decide::decide;
 pub use decide::source::cloned_from;
+pub(super) use decide::template::expand;
 pub use model::{
     Action, Attempt, Bidding, Claim, Cluster, Creation, Intent, Key, Observed, OwnNode, Secrets, Settings,
     Source, SourceClaim, Stored, Unusable, Volume, Why,
