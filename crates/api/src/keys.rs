@@ -166,6 +166,8 @@ pub const POD_NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";
 pub const POD_UID: &str = "csi.storage.k8s.io/pod.uid";
 pub const POD_SERVICE_ACCOUNT: &str = "csi.storage.k8s.io/serviceAccount.name";
 pub const POD_EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+/// Tokens of the pod's account by audience, in the volume context or among the secrets.
+pub const POD_TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
 /// The CSI driver that took over an in-tree plugin.
 pub fn migrated_driver(plugin: &str) -> Option<&'static str> {

@@ -221,6 +221,16 @@ pub fn split_unique_volume(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(crate::keys::CSI_PLUGIN)?.strip_prefix('/')?.split_once('^')
 }
 
+/// The name under which the kubelet knows a CSI volume that a pod itself describes: it is that pod's alone.
+pub fn inline_volume(pod_uid: &str, volume: &str) -> String {
+    format!("{}/{pod_uid}-{volume}", crate::keys::CSI_PLUGIN)
+}
+
+/// The volume id of a CSI volume that a pod itself describes.
+pub fn inline_handle(pod_uid: &str, volume: &str) -> String {
+    format!("csi-{}", hex_sha256(&[pod_uid, volume]))
+}
+
 /// Name of a provisioned volume.
 pub fn provisioned_volume(claim_uid: &str) -> String {
     format!("pvc-{claim_uid}")

@@ -33,6 +33,8 @@ pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 pub const PODS_ON_NODE: &str = "pods-on-node";
 /// Pods by UID: a name may be used again, a UID is not.
 pub const PODS_BY_UID: &str = "pods-by-uid";
+/// Pods by the CSI volumes that they describe themselves, under the name that the kubelet knows each by.
+pub const PODS_BY_INLINE_VOLUME: &str = "pods-by-inline-volume";
 /// Nodes by the volumes in their `volumesAttached`.
 pub const NODES_BY_ATTACHED_VOLUME: &str = "nodes-by-attached-volume";
 /// Pods that a node runs or will run, by node; those that have run to their end are not there.
@@ -116,6 +118,13 @@ pub fn pods(cache: &Cache<Pod>) {
 
 pub fn pods_by_uid(cache: &Cache<Pod>) {
     cache.index(PODS_BY_UID, |pod| vec![pod.uid().to_owned()]);
+}
+
+pub fn pods_by_inline_volume(cache: &Cache<Pod>) {
+    cache.index(PODS_BY_INLINE_VOLUME, |p| {
+        let inline = pod::volumes(p).iter().filter(|volume| volume.csi.is_some());
+        inline.map(|volume| name::inline_volume(p.uid(), &volume.name)).collect()
+    });
 }
 
 /// The pod of this UID.

@@ -25,7 +25,7 @@ const READS: [&str; 12] = [
 ];
 
 /// Reads of what a role remembers or shares, by field and name.
-const MEMORIES: [&str; 39] = [
+const MEMORIES: [&str; 44] = [
     "absent.contains",
     "assumed.on",
     "assumed.pods",
@@ -36,6 +36,7 @@ const MEMORIES: [&str; 39] = [
     "local.left",
     "local.with",
     "memory.answer",
+    "memory.asked",
     "memory.claim",
     "memory.clone_of",
     "memory.deleted",
@@ -52,7 +53,9 @@ const MEMORIES: [&str; 39] = [
     "memory.status_age",
     "memory.unanswered",
     "mounts.left",
+    "mounts.mounted_volumes",
     "mounts.ready",
+    "mounts.rejected",
     "mounts.resolve",
     "promises.to_another",
     "reports.of",
@@ -60,6 +63,8 @@ const MEMORIES: [&str; 39] = [
     "shared.complete",
     "shared.kinds",
     "shared.look",
+    "stats.due",
+    "stats.shows",
     "switch.is_off",
     "tenants.counted",
     "tenants.evicting",

@@ -103,8 +103,13 @@ async fn restore<K: Object>(client: &Client, object: &K) -> Result<()> {
 }
 
 fn local_driver() -> CSIDriver {
-    let spec =
-        CSIDriverSpec { attach_required: Some(true), pod_info_on_mount: Some(false), ..Default::default() };
+    // Volumes that pods describe themselves are told apart by what the driver is told of the pod.
+    let spec = CSIDriverSpec {
+        attach_required: Some(true),
+        pod_info_on_mount: Some(true),
+        volume_lifecycle_modes: Some(vec!["Persistent".into(), "Ephemeral".into()]),
+        ..Default::default()
+    };
     CSIDriver { metadata: named("", local::NAME), spec }
 }
 

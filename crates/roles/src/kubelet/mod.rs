@@ -15,6 +15,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 pub mod volumemanager;
+mod volumestats;
 
 pub use alarms::Alarms;
 pub use owned::{KnownPods, Owned, Owner, OwnerFlags};

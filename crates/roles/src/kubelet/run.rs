@@ -21,6 +21,7 @@ use crate::kubelet::nodestatus::{self, InUse, Switch};
 use crate::kubelet::pluginmanager::{self, Drivers};
 use crate::kubelet::pods;
 use crate::kubelet::volumemanager::{self, Mounts};
+use crate::kubelet::volumestats::{self, Stats};
 
 /// Upstream's default limit of pods on a node.
 const PODS_MAX: u32 = 110;
@@ -54,6 +55,8 @@ pub struct KubeletConfig {
     pub data_dir_hidden: Vec<PathBuf>,
     /// How long containers get to end when the node agent stops.
     pub drain_grace: Duration,
+    /// The gate CSIVolumeHealth: whether pods are told that a driver calls their volume abnormal.
+    pub volume_health: bool,
     /// `--allow-privileged`: whether containers may have what reaches beyond them.
     pub allow_privileged: bool,
     /// Turned off by those who start it only to end its containers.
@@ -77,6 +80,7 @@ impl KubeletConfig {
             kubelet_dir,
             data_dir_hidden: Vec::new(),
             drain_grace: DRAIN_GRACE,
+            volume_health: false,
             allow_privileged: false,
             switch: Switch::default(),
             serving: None,
@@ -135,7 +139,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let settings = volumemanager::Settings {
         node_name: node_name.clone(),
         kubelet_dir: config.kubelet_dir.clone(),
-        drivers,
+        drivers: drivers.clone(),
         in_use: in_use.clone(),
         tenants: tenants.clone(),
         records: records.clone(),
@@ -154,6 +158,11 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     let (Ok(mounts), Ok(local)) = (shown.await, shown_local.await) else {
         return Err(RunError::Refused("the volume manager ended while starting".into()));
     };
+
+    let stats = Stats::default();
+    let health = config.volume_health;
+    let settings = volumestats::Settings { drivers, mounts: mounts.clone(), stats: stats.clone(), health };
+    crew.run(role::run::<volumestats::Calculator>(ports.clone(), settings));
 
     let mut hidden = vec![config.kubelet_dir.clone()];
     hidden.extend(config.data_dir_hidden);
@@ -187,7 +196,7 @@ pub async fn run_kubelet(ports: Ports, config: KubeletConfig, crew: &Crew) -> Re
     if let Some(server) = server {
         crew.run(async move {
             match shown.await {
-                Ok(pods) => server.run(pods, ports).await,
+                Ok(pods) => server.run(pods, stats, ports).await,
                 // The pod workers ended while starting, and say why themselves.
                 Err(_) => Ok(()),
             }

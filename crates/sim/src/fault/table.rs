@@ -53,6 +53,7 @@ const CALLS: &[&str] = &[
     "ListVolumes",
     "NodeGetCapabilities",
     "NodeGetInfo",
+    "NodeGetVolumeStats",
     "NodePublishVolume",
     "NodeStageVolume",
     "NodeUnpublishVolume",

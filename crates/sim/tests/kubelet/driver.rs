@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bowline_api::keys;
 use bowline_host::Host;
 use bowline_host::net::BoxStream;
 use bowline_proto::csi::v1::node_server::{Node, NodeServer};
@@ -61,6 +62,9 @@ struct State {
     expanded: Vec<(String, i64, usize)>,
     /// What NodeExpandVolume answers; 0 is legal.
     confirms: i64,
+    publishes: Vec<NodePublishVolumeRequest>,
+    stats: Option<NodeGetVolumeStatsResponse>,
+    volumes_max: Option<i64>,
 }
 
 #[derive(Clone)]
@@ -136,6 +140,21 @@ impl TestDriver {
     /// The driver has EXPAND_VOLUME from now on.
     pub fn set_expands(&self) {
         self.state.lock().unwrap().expands = true;
+    }
+
+    /// What NodePublishVolume was asked for, in order.
+    pub fn publishes(&self) -> Vec<NodePublishVolumeRequest> {
+        self.state.lock().unwrap().publishes.clone()
+    }
+
+    /// The driver has GET_VOLUME_STATS from now on, and answers so.
+    pub fn set_stats(&self, answer: NodeGetVolumeStatsResponse) {
+        self.state.lock().unwrap().stats = Some(answer);
+    }
+
+    /// How many volumes can be attached from now on.
+    pub fn set_volumes_max(&self, volumes: i64) {
+        self.state.lock().unwrap().volumes_max = Some(volumes);
     }
 
     /// The driver says from now on that its volumes have so many bytes.
@@ -250,15 +269,23 @@ impl Node for TestDriver {
         self.note_context("publish", &request.publish_context);
         self.note_group(request.volume_capability.as_ref());
         let target = Path::new(&request.target_path);
+        let inline = request.volume_context.get(keys::POD_EPHEMERAL).is_some_and(|value| value == "true");
+        self.state.lock().unwrap().publishes.push(request.clone());
         if is_block(request.volume_capability.as_ref()) {
             self.host.disk.create_file(target).await.unwrap();
+        } else if inline {
+            let backing = PathBuf::from("/var/lib/backing").join(&request.volume_id);
+            self.host.disk.create_dir_all(&backing, 0o755).await.unwrap();
+            self.host.disk.create_dir_all(target, 0o750).await.unwrap();
+            self.bind(&backing, target).await;
         } else {
             self.host.disk.create_dir_all(target, 0o750).await.unwrap();
             self.bind(Path::new(&request.staging_target_path), target).await;
         }
         {
             let mut state = self.state.lock().unwrap();
-            assert!(state.staged.contains(&request.volume_id), "NODE-1: published before it was staged");
+            let staged = state.staged.contains(&request.volume_id);
+            assert!(staged || inline, "NODE-1: published before it was staged");
             state.contexts.push(request.volume_context.clone());
             state.published.entry(request.volume_id.clone()).or_default().insert(request.target_path.clone());
         }
@@ -287,9 +314,13 @@ impl Node for TestDriver {
 
     async fn node_get_volume_stats(
         &self,
-        _: Request<NodeGetVolumeStatsRequest>,
+        request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        Err(Status::unimplemented(""))
+        let request = request.into_inner();
+        let state = self.state.lock().unwrap();
+        let published = state.published.get(&request.volume_id);
+        assert!(published.is_some_and(|at| at.contains(&request.volume_path)), "asked where it is not");
+        state.stats.clone().map(Response::new).ok_or_else(|| Status::unimplemented(""))
     }
 
     async fn node_expand_volume(
@@ -320,14 +351,15 @@ impl Node for TestDriver {
         let capability = |r#type: rpc::Type| NodeServiceCapability {
             r#type: Some(Type::Rpc(Rpc { r#type: r#type as i32 })),
         };
-        let (group, expands) = {
+        let (group, expands, stats) = {
             let state = self.state.lock().unwrap();
-            (state.mount_group, state.expands)
+            (state.mount_group, state.expands, state.stats.is_some())
         };
         let stages = self.stages.then(|| capability(rpc::Type::StageUnstageVolume));
         let group = group.then(|| capability(rpc::Type::VolumeMountGroup));
         let expands = expands.then(|| capability(rpc::Type::ExpandVolume));
-        let capabilities = stages.into_iter().chain(group).chain(expands).collect();
+        let stats = stats.then(|| capability(rpc::Type::GetVolumeStats));
+        let capabilities = stages.into_iter().chain(group).chain(expands).chain(stats).collect();
         Ok(Response::new(NodeGetCapabilitiesResponse { capabilities }))
     }
 
@@ -338,7 +370,7 @@ impl Node for TestDriver {
         let segments = [("topology.test/node".to_owned(), "here".to_owned())].into();
         Ok(Response::new(NodeGetInfoResponse {
             node_id: "node-of-the-driver".into(),
-            max_volumes_per_node: 7,
+            max_volumes_per_node: self.state.lock().unwrap().volumes_max.unwrap_or(7),
             accessible_topology: Some(Topology { segments }),
         }))
     }

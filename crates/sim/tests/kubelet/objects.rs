@@ -13,11 +13,16 @@ pub const NODE: &str = "node-1";
 
 impl World {
     pub async fn csi_driver(&self, attach_required: bool) {
-        let object: CSIDriver = serde_json::from_value(json!({
-            "metadata": {"name": NAME},
-            "spec": {"attachRequired": attach_required, "podInfoOnMount": true, "volumeLifecycleModes": ["Persistent"]},
-        }))
-        .unwrap();
+        self.csi_driver_with(json!({"attachRequired": attach_required})).await;
+    }
+
+    /// With more fields of its spec.
+    pub async fn csi_driver_with(&self, fields: Value) {
+        let mut spec =
+            json!({"attachRequired": false, "podInfoOnMount": true, "volumeLifecycleModes": ["Persistent"]});
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let object: CSIDriver =
+            serde_json::from_value(json!({"metadata": {"name": NAME}, "spec": spec})).unwrap();
         self.effects().create(&object).await.unwrap();
     }
 

@@ -12,7 +12,7 @@ use bowline_host::containers::State;
 use bowline_host::fake::FakeHost;
 use bowline_host::{Clock, Host};
 use bowline_machinery::client::{Client, in_process};
-use bowline_machinery::{Effects, Journal, Ports};
+use bowline_machinery::{Effects, Journal, Metrics, Ports};
 use bowline_roles::crew::Crew;
 use bowline_roles::kubelet::{Kubelet, KubeletConfig, run_kubelet};
 use bowline_sim::stage::Stage;
@@ -39,6 +39,8 @@ pub struct World {
     pub refused: Arc<Mutex<Vec<String>>>,
     pub ports: Ports,
     pub kubelet: Option<Kubelet>,
+    /// What the kubelet counts.
+    pub metrics: Metrics,
     crew: Crew,
     serving: CancellationToken,
     serving_node: CancellationToken,
@@ -92,8 +94,9 @@ impl World {
             clock,
             driver,
             refused: Arc::default(),
-            ports,
             kubelet: None,
+            metrics: ports.metrics.clone(),
+            ports,
             crew: Crew::default(),
             serving: CancellationToken::new(),
             serving_node: CancellationToken::new(),
@@ -104,6 +107,7 @@ impl World {
         self.ports = process(&self.server, &self.host).await;
         let (journal, stop) = (self.ports.journal.clone(), self.ports.stop.clone());
         let ports = Ports::new(as_node(&self.server, &self.refused), self.host.clone(), journal, stop);
+        self.metrics = ports.metrics.clone();
         let config = KubeletConfig::new(NODE, KUBELET_DIR);
         self.kubelet = Some(run_kubelet(ports, config, &self.crew).await.unwrap());
     }

@@ -157,7 +157,7 @@ impl Run for Kubelet {
         address::given(&self.node_ip)?;
         labels::labels(&self.node_labels)?;
         labels::taints(&self.register_with_taints)?;
-        Gates::parse(&Gates::known(&[files::KUBE_GATES])?, &self.feature_gates).map(drop)
+        self.gates().map(drop)
     }
     async fn run(self) -> Result<ExitCode> {
         let mut process = Process::begin()?;
@@ -184,6 +184,7 @@ impl Run for Kubelet {
         config.node_taints = labels::taints(&self.register_with_taints).map_err(anyhow::Error::msg)?;
         config.register = self.register_node;
         config.pods_max = self.max_pods;
+        config.volume_health = self.gates().map_err(anyhow::Error::msg)?.enabled("CSIVolumeHealth");
         // As upstream: what may be privileged is for the API server to decide.
         config.allow_privileged = true;
         config.reports_stop = self.drain || self.drain_at_once || self.ends_with_stdin;
@@ -282,6 +283,10 @@ async fn end_asked(stop: CancellationToken, said: impl Future<Output = String>, 
 }
 
 impl Kubelet {
+    fn gates(&self) -> Result<Gates, String> {
+        Gates::parse(&Gates::known(&[files::KUBE_GATES])?, &self.feature_gates)
+    }
+
     fn node_name(&self) -> Result<String> {
         let name = match self.hostname_override.trim() {
             "" => real::hostname().context("find this machine's name; set --hostname-override")?,

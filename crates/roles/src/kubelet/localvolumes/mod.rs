@@ -39,4 +39,5 @@ mod writer;
 
 pub use plan::{Plugin, makes, problem};
 pub use role::{Manager, Settings};
+pub use tokens::Token;
 pub use view::Local;

@@ -7,7 +7,7 @@ use bowline_api::{Meta, keys};
 use bowline_machinery::Object;
 use bowline_machinery::csi::{self, Classes, Driver};
 use bowline_machinery::effect::{EffectError, Part};
-use bowline_proto::csi::v1::NodeGetInfoRequest;
+use bowline_proto::csi::v1::{NodeGetInfoRequest, NodeGetInfoResponse};
 use bowline_proto::pluginregistration::registration_client::RegistrationClient;
 use bowline_proto::pluginregistration::{InfoRequest, RegistrationStatus};
 use serde_json::json;
@@ -78,6 +78,10 @@ impl Manager {
                 self.memory.advance(path, progress);
                 Ok(())
             }
+            Action::Refresh => {
+                self.refresh(path).await;
+                Ok(())
+            }
             Action::Refuse(text) => {
                 let told = self.notify(path, false, &text).await;
                 self.withdraw(path, Duration::ZERO);
@@ -122,13 +126,38 @@ impl Manager {
         Ok(Info { kind: info.r#type, name: info.name, endpoint, versions: info.supported_versions })
     }
 
-    async fn facts(&self, info: &Info) -> Result<Facts, EffectError> {
+    /// Only the number of volumes counts; as upstream, a driver that does not answer is asked again a period later.
+    async fn refresh(&self, path: &Path) {
+        let Some(Plugin { info, progress: Progress::Registered(facts), .. }) = self.memory.plugin(path)
+        else {
+            return;
+        };
+        let answer = self.node_info(&info).await;
+        self.memory.set_asked(&info.name, Some(self.ports.host.uptime.uptime()));
+        match answer {
+            Ok(node) => {
+                let facts = Facts { volumes_max: node.max_volumes_per_node, ..facts };
+                self.memory.advance(path, Progress::Registered(facts));
+            }
+            Err(error) => {
+                tracing::warn!(driver = info.name, %error, "cannot ask how many volumes can be attached");
+            }
+        }
+    }
+
+    async fn node_info(&self, info: &Info) -> Result<NodeGetInfoResponse, EffectError> {
         let driver = Driver::at(&self.ports.host, &info.endpoint);
         let what = format!("driver {}", info.name);
         let (timeout, classes) = (TIMEOUT, Classes::Default);
         let send = |request| async { driver.node().node_get_info(request).await };
         let request = NodeGetInfoRequest {};
-        let node = csi::call(&self.effects, "NodeGetInfo", &what, timeout, classes, request, send).await?;
+        csi::call(&self.effects, "NodeGetInfo", &what, timeout, classes, request, send).await
+    }
+
+    async fn facts(&self, info: &Info) -> Result<Facts, EffectError> {
+        let driver = Driver::at(&self.ports.host, &info.endpoint);
+        let node = self.node_info(info).await?;
+        self.memory.set_asked(&info.name, Some(self.ports.host.uptime.uptime()));
         let capabilities = Capabilities::ask(&self.effects, &driver, &info.name).await?;
         Ok(Facts {
             node_id: node.node_id,

@@ -31,6 +31,9 @@ fn socket(seen: &SocketSeen) -> Step {
 
 fn register(plugin: &Plugin, seen: &SocketSeen) -> Step {
     match &plugin.progress {
+        Progress::Registered(_) if seen.refresh_at.is_some_and(|at| at <= seen.now) => {
+            Step::Do(Action::Refresh)
+        }
         Progress::Registered(facts) => match (&seen.node, &seen.csi_node) {
             (Some(node), Some(csi_node)) => keep(&plugin.info.name, facts, node, csi_node),
             _ => Step::Wait(Why::NodeNotInitialised),

@@ -69,6 +69,7 @@ pub struct Drivers {
 struct Inner {
     table: Mutex<BTreeMap<String, Registered>>,
     listeners: Listeners<str>,
+    refreshes: Listeners<str>,
 }
 
 impl Drivers {
@@ -99,6 +100,15 @@ impl Drivers {
     /// Calls `handler` with the name of a driver whenever it comes or goes.
     pub fn on_change(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         self.inner.listeners.add(handler);
+    }
+
+    /// Asks the driver at once how many volumes can be attached here: an attach has failed for want of room.
+    pub fn refresh(&self, name: &str) {
+        self.inner.refreshes.tell(name);
+    }
+
+    pub(super) fn on_refresh(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
+        self.inner.refreshes.add(handler);
     }
 
     pub(super) fn insert(&self, driver: Registered) {

@@ -23,6 +23,8 @@ struct State {
     plugins: BTreeMap<PathBuf, Plugin>,
     /// Drivers that left, and the uptime at which their traces in the API may go.
     departed: BTreeMap<String, Duration>,
+    /// When each driver last said how many volumes it can attach here.
+    asked: BTreeMap<String, Duration>,
 }
 
 impl Memory {
@@ -87,6 +89,19 @@ impl Memory {
     /// Sockets whose plugin is known.
     pub fn known(&self) -> Vec<PathBuf> {
         self.state().plugins.keys().cloned().collect()
+    }
+
+    pub fn asked(&self, driver: &str) -> Option<Duration> {
+        self.state().asked.get(driver).copied()
+    }
+
+    /// `at`: none when it is to be asked again at once.
+    pub fn set_asked(&self, driver: &str, at: Option<Duration>) {
+        let mut state = self.state();
+        match at {
+            Some(at) => drop(state.asked.insert(driver.to_owned(), at)),
+            None => drop(state.asked.remove(driver)),
+        }
     }
 
     pub fn depart(&self, driver: &str, due: Duration) {

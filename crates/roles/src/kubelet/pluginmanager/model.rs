@@ -47,6 +47,10 @@ pub struct SocketSeen {
     pub rival: Option<Version>,
     pub node: Option<Node>,
     pub csi_node: Option<CSINode>,
+    /// The machine's uptime.
+    pub now: Duration,
+    /// When the driver is to be asked again how many volumes it can attach here.
+    pub refresh_at: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +110,8 @@ pub enum Action {
     GetInfo,
     /// NodeGetInfo and NodeGetCapabilities.
     AskDriver,
+    /// NodeGetInfo again: the number of volumes that can be attached may have changed.
+    Refresh,
     /// Tells the plugin that it is refused, and tries again later.
     Refuse(String),
     /// Writes annotation and labels of the node.

@@ -1,6 +1,7 @@
 //! What is known about a socket or a departed driver.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bowline_api::{CSINode, Node};
 
@@ -26,7 +27,19 @@ impl Manager {
             rival: rival.and_then(|versions| version::highest(&versions).ok()),
             node: self.node(),
             csi_node: self.csi_node(),
+            now: self.ports.host.uptime.uptime(),
+            refresh_at: self.refresh_at(path),
         }
+    }
+
+    /// CSIDriver.spec.nodeAllocatableUpdatePeriodSeconds after the last question, or at once if someone asks for it.
+    pub(super) fn refresh_at(&self, path: &Path) -> Option<Duration> {
+        let plugin = self.memory.plugin(path)?;
+        let driver = self.csi_drivers.named(&plugin.info.name)?;
+        let seconds = driver.spec.node_allocatable_update_period_seconds?;
+        let period = Duration::from_secs(u64::try_from(seconds).ok()?);
+        let last = self.memory.asked(&plugin.info.name);
+        Some(last.map_or(Duration::ZERO, |last| last.saturating_add(period)))
     }
 
     fn departed(&self, driver: &str) -> DepartedSeen {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bowline_api::{CSINode, Meta, Node};
+use bowline_api::{CSIDriver, CSINode, Meta, Node};
 use bowline_host::net::DirEvent;
 use bowline_machinery::backoff::Backoff as Pauses;
 use bowline_machinery::queue::Backoff;
@@ -32,6 +32,7 @@ pub struct Manager {
     pub(super) node_name: String,
     pub(super) nodes: Cache<Node>,
     pub(super) csi_nodes: Cache<CSINode>,
+    pub(super) csi_drivers: Cache<CSIDriver>,
     pub(super) memory: Memory,
     pub(super) drivers: Drivers,
     pub(super) queue: Queue<Key>,
@@ -53,14 +54,37 @@ impl Role for Manager {
     async fn start(context: Context<Key>, settings: Settings) -> Result<Self, RunError> {
         let Context { ports, effects, queue, .. } = context;
         let Settings { node_name, registry, drivers } = settings;
-        let (nodes, csi_nodes) = (ports.informers.of(), ports.informers.of());
+        let (nodes, csi_nodes, csi_drivers) =
+            (ports.informers.of(), ports.informers.of(), ports.informers.of());
         let memory = Memory::default();
-        Ok(Self { ports, effects, node_name, nodes, csi_nodes, memory, drivers, queue, registry })
+        Ok(Self {
+            ports,
+            effects,
+            node_name,
+            nodes,
+            csi_nodes,
+            csi_drivers,
+            memory,
+            drivers,
+            queue,
+            registry,
+        })
     }
     /// A plugin may be there before Node and CSINode are, and both may be deleted and come back without it.
     fn watch(&self, watches: &mut Watches<Self>) {
         watches.on(&self.nodes, |role, change, _| role.wake(change.new.as_deref()));
         watches.on(&self.csi_nodes, |role, change, _| role.wake(change.new.as_deref()));
+        // The period between two questions may have changed.
+        watches.on(&self.csi_drivers, |role, _, queue| {
+            role.memory.known().into_iter().for_each(|path| queue.add(Key::Socket(path)));
+        });
+        let role = watches.role();
+        self.drivers.on_refresh(move |driver| {
+            if let Some(role) = role.upgrade() {
+                role.memory.set_asked(driver, None);
+                role.memory.known().into_iter().for_each(|path| role.queue.add(Key::Socket(path)));
+            }
+        });
     }
     /// Follows the directory; without it no driver can come, but the pods of others go on.
     async fn alongside(&self) -> Result<(), RunError> {
@@ -88,8 +112,11 @@ impl Role for Manager {
         self.perform(action, seen).await
     }
     fn look_again(&self, key: &Key) -> Option<Duration> {
-        let Key::Departed(driver) = key else { return None };
-        self.memory.due(driver).map(|due| due.saturating_sub(self.ports.host.uptime.uptime()))
+        let due = match key {
+            Key::Departed(driver) => self.memory.due(driver),
+            Key::Socket(path) => self.refresh_at(path),
+        };
+        due.map(|due| due.saturating_sub(self.ports.host.uptime.uptime()))
     }
     fn backoff(&self) -> Backoff {
         Backoff::VOLUME

@@ -41,6 +41,8 @@ fn csi_node(drivers: serde_json::Value) -> CSINode {
 
 fn seen(plugin: Option<Plugin>) -> SocketSeen {
     SocketSeen {
+        now: Duration::from_secs(100),
+        refresh_at: None,
         path: "/reg.sock".into(),
         generation: Some(1),
         plugin,
@@ -98,6 +100,24 @@ fn a_socket_is_registered_step_by_step() {
         (
             "registered",
             SocketSeen { csi_node: Some(csi_node(entry.clone())), ..described_as(registered()) },
+            Step::Done,
+        ),
+        (
+            "registered, and the limit is to be asked for again",
+            SocketSeen {
+                csi_node: Some(csi_node(entry.clone())),
+                refresh_at: Some(Duration::from_secs(100)),
+                ..described_as(registered())
+            },
+            Step::Do(Action::Refresh),
+        ),
+        (
+            "registered, and the limit is not yet to be asked for again",
+            SocketSeen {
+                csi_node: Some(csi_node(entry.clone())),
+                refresh_at: Some(Duration::from_secs(101)),
+                ..described_as(registered())
+            },
             Step::Done,
         ),
         // B3: node and CSINode were deleted and came back empty.

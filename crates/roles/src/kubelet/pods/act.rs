@@ -155,6 +155,10 @@ impl Pods {
         if patch["status"]["reason"] == status::DEADLINE_EXCEEDED {
             self.recorder.normal(pod, status::DEADLINE_EXCEEDED, status::DEADLINE_TEXT);
         }
+        if patch["status"]["reason"] == status::ATTACH_LIMIT_EXCEEDED {
+            let text = patch["status"]["message"].as_str().unwrap_or_default();
+            self.recorder.warning(pod, status::ATTACH_LIMIT_EXCEEDED, text);
+        }
     }
 
     /// A container that we cannot mark is ended all the same: on a disk that takes no more writes it would run for ever.

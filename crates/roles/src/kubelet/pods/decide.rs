@@ -45,7 +45,10 @@ fn alive(seen: &Observed, pod: &Pod) -> Step {
     }
     let deadline = deadline(seen, pod);
     if deadline.is_some_and(|at| at <= seen.now) {
-        return over(seen, pod);
+        return over(seen, pod, status::deadline_exceeded);
+    }
+    if let Some(why) = &seen.rejected {
+        return over(seen, pod, |seen, pod| status::attach_limit_exceeded(seen, pod, why));
     }
     let mut again = deadline;
     let mut look_at = |at: Option<Duration>| again = [again, at].into_iter().flatten().min();
@@ -98,12 +101,12 @@ fn deadline(seen: &Observed, pod: &Pod) -> Option<Duration> {
     Some(since.saturating_add(limit.saturating_sub(before)))
 }
 
-/// Longer active than it may be: its containers end, and then it has failed.
-fn over(seen: &Observed, pod: &Pod) -> Step {
+/// It may not go on: its containers end, and then it has failed.
+fn over(seen: &Observed, pod: &Pod, failed: impl Fn(&Observed, &Pod) -> serde_json::Value) -> Step {
     if let Some(step) = stop::of_all(seen, pod) {
         return step;
     }
-    Step::Do(Action::PatchStatus(status::deadline_exceeded(seen, pod)))
+    Step::Do(Action::PatchStatus(failed(seen, pod)))
 }
 
 /// A postStart hook that has not run yet.

@@ -22,6 +22,10 @@ impl Inspector {
         Self { pods }
     }
 
+    pub fn node_name(&self) -> &str {
+        &self.pods.config.node_name
+    }
+
     /// A pod that is bound to this node.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         let found = self.pods.pods.get(&ObjectKey::new(namespace, name));

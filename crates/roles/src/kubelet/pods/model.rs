@@ -131,6 +131,8 @@ pub struct Observed {
     /// Ends in a row, by container name; a long run starts anew.
     pub crashes: BTreeMap<String, u32>,
     pub volumes: PodVolumes,
+    /// Why this node will never attach the pod's volumes.
+    pub rejected: Option<String>,
     /// What its variables come from.
     pub objects: Objects,
     /// Since when some volume cannot be worked out.

@@ -33,6 +33,7 @@ impl Pods {
             attempts: memory.attempts,
             crashes: memory.crashes,
             volumes,
+            rejected: self.mounts.rejected(uid),
             objects: self.objects(living(pod.as_deref())),
             problem_since: memory.problem_since,
             told: memory.told,

@@ -18,6 +18,7 @@ use super::spec::{self, POD_IP, Problem};
 /// Names the runtime in front of its own id of a container.
 pub const CONTAINER_ID_PREFIX: &str = "bowline://";
 
+pub const ATTACH_LIMIT_EXCEEDED: &str = "VolumeAttachmentLimitExceeded";
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 pub const DEADLINE_TEXT: &str = "Pod was active on the node longer than the specified deadline";
 /// Reasons of containers that wait because they cannot run as they are.
@@ -70,6 +71,15 @@ pub fn changed(seen: &Observed, pod: &Pod) -> Option<Value> {
 
 /// In upstream's words. Its containers have ended.
 pub fn deadline_exceeded(seen: &Observed, pod: &Pod) -> Value {
+    failed(seen, pod, DEADLINE_EXCEEDED, DEADLINE_TEXT)
+}
+
+/// The node cannot attach the pod's volumes: another one may.
+pub fn attach_limit_exceeded(seen: &Observed, pod: &Pod, why: &str) -> Value {
+    failed(seen, pod, ATTACH_LIMIT_EXCEEDED, &format!("Pod was rejected: {why}"))
+}
+
+fn failed(seen: &Observed, pod: &Pod, reason: &str, message: &str) -> Value {
     let mut patch =
         changed(seen, pod).unwrap_or_else(|| json!({"metadata": {"uid": pod.uid()}, "status": {}}));
     let status = |containers: &[Container], init: bool| -> Vec<ContainerStatus> {
@@ -79,8 +89,8 @@ pub fn deadline_exceeded(seen: &Observed, pod: &Pod) -> Value {
     let conditions = conditions(seen, pod, "Failed", &init, &app);
     patch["status"]["conditions"] = conditions.iter().map(whole).collect();
     patch["status"]["phase"] = json!("Failed");
-    patch["status"]["reason"] = json!(DEADLINE_EXCEEDED);
-    patch["status"]["message"] = json!(DEADLINE_TEXT);
+    patch["status"]["reason"] = json!(reason);
+    patch["status"]["message"] = json!(message);
     patch
 }
 

@@ -6,6 +6,7 @@
 //! | `GET`, `POST /exec/<namespace>/<pod>/<container>` | runs a program inside ([`exec`]), over a WebSocket ([`session`]) |
 //! | `GET /healthz` | `ok` |
 //! | `GET /metrics` | what this process counts |
+//! | `GET /stats/summary` | how full the volumes of pods are |
 //!
 //! With `--authorization-mode=Webhook` the API server is asked about each request ([`attributes`]); otherwise a client with a
 //! certificate of the authority in the TLS settings may ask anything, and others are refused.
@@ -48,6 +49,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio_util::task::TaskTracker;
 
 use crate::kubelet::pods::Inspector;
+use crate::kubelet::volumestats::Stats;
 
 pub use attributes::attributes;
 
@@ -108,6 +110,7 @@ pub(super) async fn bind(host: &Host, serving: &Serving) -> Result<Server, RunEr
 #[derive(Clone)]
 struct Node {
     pods: Inspector,
+    stats: Stats,
     ports: Ports,
 }
 
@@ -121,9 +124,9 @@ struct Target {
 
 impl Server {
     /// Answers until the process is to end.
-    pub async fn run(mut self, pods: Inspector, ports: Ports) -> Result<(), RunError> {
+    pub async fn run(mut self, pods: Inspector, stats: Stats, ports: Ports) -> Result<(), RunError> {
         let stop = ports.stop.clone();
-        let node = Node { pods, ports };
+        let node = Node { pods, stats, ports };
         let (connections, places) = (TaskTracker::new(), Places::new(CONNECTIONS_MAX));
         loop {
             let accepted = tokio::select! {
@@ -231,6 +234,12 @@ async fn answer(node: Node, request: Request<Incoming>) -> Response<Body> {
     match (request.method(), &segments[..]) {
         (&Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
         (&Method::GET, ["metrics"]) => text(StatusCode::OK, node.ports.metrics.text()),
+        (&Method::GET, ["stats", "summary"]) => {
+            let summary = node.stats.summary(node.pods.node_name()).to_string();
+            let mut response = text(StatusCode::OK, summary);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
         (&Method::GET, ["containerLogs", namespace, pod, container]) => {
             let query = request.uri().query().unwrap_or_default();
             logs::answer(&node, &target(namespace, pod, container), query).await

@@ -46,8 +46,10 @@ impl Manager {
             }
             Action::Stage(target) => self.attempt(&seen, target, Call::Stage).await,
             Action::Publish(target) => self.attempt(&seen, target, Call::Publish).await,
+            Action::Republish(target) => self.republish(&seen, &target).await,
             Action::Unpublish(target) => self.attempt(&seen, target, Call::Unpublish).await,
             Action::Unstage(staging) => self.unstage_or_tell(&seen, &staging).await,
+            Action::CheckAttachLimit(target) => self.check_attach_limit(&seen, &target).await,
             Action::BeginExpand(target) => self.begin_expand(&seen, &target).await,
             Action::Expand(target, bytes) => self.expand(&seen, &target, bytes).await,
             Action::FinishExpand(target) => self.finish_expand(&seen, &target).await,
@@ -125,7 +127,13 @@ impl Manager {
         EffectError { message: format!("{error}; {}", find_mount(&path)), ..error }
     }
 
-    fn told(&self, seen: &Observed, target: &Target, step: &str, error: EffectError) -> EffectError {
+    pub(super) fn told(
+        &self,
+        seen: &Observed,
+        target: &Target,
+        step: &str,
+        error: EffectError,
+    ) -> EffectError {
         let message = format!("{step} failed for volume \"{}\" : {error}", target.spec_name);
         self.tell(seen, target, &message);
         EffectError { message, ..error }
@@ -150,7 +158,7 @@ impl Manager {
         &self,
         seen: &Observed,
     ) -> Result<BTreeMap<String, String>, EffectError> {
-        if !volume::attach_required(seen.csi_driver.as_deref()) {
+        if seen.inline || !volume::attach_required(seen.csi_driver.as_deref()) {
             return Ok(BTreeMap::new());
         }
         let live = self.effects.get_live::<Node>("", &self.node_name).await?;
@@ -164,6 +172,31 @@ impl Manager {
             Some(status) => Ok(status.attachment_metadata.unwrap_or_default()),
             None => Err(EffectError::refused(format!("volume attachment {attachment} is not attached"))),
         }
+    }
+
+    /// A driver that can attach no more volumes here says so with ResourceExhausted. The scheduler learns the new number,
+    /// and the pod is given up, so that another node gets its successor (reference kube-core.md 4.17).
+    async fn check_attach_limit(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
+        let name = name::attachment(&seen.handle, &seen.driver_name, &self.node_name);
+        let attachment = self.effects.get_live::<VolumeAttachment>("", &name).await?;
+        let error = attachment.and_then(|a| a.status).and_then(|status| status.attach_error);
+        let exhausted =
+            error.and_then(|error| error.error_code) == Some(tonic::Code::ResourceExhausted as i32);
+        let volume = seen.needs.get(target).map(|need| need.volume.clone()).unwrap_or_default();
+        let why = format!(
+            "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[{volume}], unattached volumes=[{volume}], failed to process volumes=[]"
+        );
+        self.memory.update(&seen.volume, |v| {
+            if let Some(mount) = v.mounts.get_mut(target) {
+                mount.limit_checked = Some(seen.now);
+                mount.attach_limit = exhausted.then_some(why);
+            }
+        });
+        if exhausted {
+            self.drivers.refresh(&seen.driver_name);
+            self.memory.changed(&target.pod_uid);
+        }
+        Ok(())
     }
 
     /// Stages for all pods; a filesystem and a device differ only in their paths.

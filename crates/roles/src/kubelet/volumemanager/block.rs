@@ -11,7 +11,7 @@ use super::act::{pod, refused_cleanly, source};
 use super::model::{Mode, Observed, Presence, Staging, Target};
 use super::paths::DIR_MODE;
 use super::record::Record;
-use super::request::Source;
+use super::request::{About, Source};
 use super::role::Manager;
 use crate::kubelet::fs_group;
 
@@ -30,7 +30,10 @@ impl Manager {
         let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
         let able = driver.capabilities;
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
-        let request = source.publish(Some(&staging_path), &path, read_only, pod, seen.csi_driver.as_deref());
+        // Tokens are for filesystems only.
+        let (driver_object, ephemeral) = (seen.csi_driver.as_deref(), seen.inline);
+        let about = About { pod, driver: driver_object, ephemeral, tokens: None };
+        let request = source.publish(Some(&staging_path), &path, read_only, about);
         let request = self.still_wanted(seen, target, Mode::Block, request.map_err(EffectError::refused))?;
 
         if !driver.capabilities.stage_unstage {

@@ -13,6 +13,9 @@ use crate::kubelet::{PATIENCE, Reported};
 
 pub use expand::smaller_than_volume;
 
+/// How long an attachment is waited for before the node asks whether it will ever come: upstream's limit of one wait.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(123);
+
 /// What is waited for, and when to tell the pod of it.
 type Wait = (Why, Option<Duration>);
 
@@ -43,7 +46,7 @@ fn plan(seen: &Observed) -> (Step, Option<Duration>) {
             Some(Ok(action)) => {
                 let grows = seen.sizes.get(&target.spec_name).map_or(0, |size| size.failures);
                 let (failures, kind) = match (need.want, need.presence) {
-                    (Want::Mounted, Presence::Present) => (grows, Kind::Expand),
+                    (Want::Mounted, Presence::Present) => (grows.max(need.failures), Kind::Expand),
                     (Want::Mounted, Presence::Unexpanded) => (grows, Kind::Mount),
                     (Want::Mounted, _) => (need.failures, Kind::Mount),
                     (Want::AsItIs | Want::Gone, _) => (need.failures, Kind::Unmount),
@@ -80,12 +83,21 @@ fn plan(seen: &Observed) -> (Step, Option<Duration>) {
 fn next(seen: &Observed, target: &Target, need: &Need) -> Option<Result<Action, Wait>> {
     let quietly = |why| (why, None);
     match (need.want, need.presence) {
+        (Want::Mounted, Presence::Present) if republish_due(seen, need) => {
+            Some(Ok(Action::Republish(target.clone())))
+        }
         (Want::Mounted, Presence::Present | Presence::Unexpanded) => expand::expand(seen, target, need),
         (Want::Mounted, Presence::Absent | Presence::Uncertain) => Some(mount(seen, target, need)),
         (Want::AsItIs | Want::Gone, Presence::Absent) => None,
         (Want::AsItIs, _) => Some(Err(quietly(Why::InUse))),
         (Want::Gone, _) => Some(unmount(seen, target, need)),
     }
+}
+
+/// Drivers whose volumes show what changes, such as tokens, ask for it. One that is away is asked when it is back.
+fn republish_due(seen: &Observed, need: &Need) -> bool {
+    let registered = matches!(seen.driver, DriverSeen::Registered { .. });
+    registered && need.republish_at.is_some_and(|at| at <= seen.now)
 }
 
 /// A pod that cannot leave because the driver is away says so: no other part would.
@@ -122,7 +134,7 @@ fn mount(seen: &Observed, target: &Target, need: &Need) -> Result<Action, Wait> 
         DriverSeen::Missing { since } => return driver_missing(seen, target, need, since),
     };
     let staged = seen.stages.get(&Staging::of(target, need.mode)) == Some(&Presence::Present);
-    if stages && !staged {
+    if stages && !staged && !seen.inline {
         return Ok(Action::Stage(target.clone()));
     }
     Ok(Action::Publish(target.clone()))
@@ -153,7 +165,15 @@ fn unattached(seen: &Observed, target: &Target, need: &Need, why: Why) -> Result
     let text = format!(
         "Unable to attach or mount volumes: unmounted volumes=[{name}], unattached volumes=[{name}], failed to process volumes=[]: {why}{driver}"
     );
-    tell(seen, target, need, text, need.since.unwrap_or(seen.now).saturating_add(PATIENCE), why)
+    let since = need.since.unwrap_or(seen.now);
+    let told = tell(seen, target, need, text, since.saturating_add(PATIENCE), why);
+    let period = seen.csi_driver.as_ref().and_then(|d| d.spec.node_allocatable_update_period_seconds);
+    let check = period.map(|_| need.limit_checked.unwrap_or(since).saturating_add(ATTACH_PATIENCE));
+    match (told, check) {
+        (Err(_), Some(at)) if at <= seen.now => Ok(Action::CheckAttachLimit(target.clone())),
+        (Err((why, report)), Some(at)) => Err((why, Some(report.map_or(at, |report| report.min(at))))),
+        (told, _) => told,
+    }
 }
 
 fn driver_missing(seen: &Observed, target: &Target, need: &Need, since: Duration) -> Result<Action, Wait> {
@@ -195,14 +215,25 @@ fn obstacle(seen: &Observed, target: &Target, need: &Need) -> Option<String> {
             "{verb}.{set_up} failed for volume \"{name}\" : volume uses the ReadWriteOncePod access mode and is already in use by another pod"
         ));
     }
-    let modes = seen.csi_driver.as_ref().and_then(|d| d.spec.volume_lifecycle_modes.as_deref());
-    match modes {
-        Some(modes) if !modes.is_empty() && !modes.iter().any(|m| m == "Persistent") => Some(format!(
-            "{verb}.{set_up} failed for volume \"{name}\" : volume mode \"Persistent\" not supported by driver {} (only supports {modes:?})",
-            seen.driver_name
-        )),
-        _ => None,
+    let why = unsupported_mode(seen)?;
+    Some(format!("{verb}.{set_up} failed for volume \"{name}\" : {why}"))
+}
+
+/// Without a CSIDriver object, and where it names no modes, only volumes of claims are meant.
+fn unsupported_mode(seen: &Observed) -> Option<String> {
+    let mode = if seen.inline { "Ephemeral" } else { "Persistent" };
+    let default = ["Persistent".to_owned()];
+    let modes =
+        seen.csi_driver.as_ref().map(|d| d.spec.volume_lifecycle_modes.as_deref().unwrap_or_default());
+    let named = modes.filter(|modes| !modes.is_empty()).unwrap_or(&default);
+    if named.iter().any(|supported| supported == mode) {
+        return None;
     }
+    let supported = match modes {
+        Some(_) => format!("only supports {named:?}"),
+        None => "no CSIDriver object".to_owned(),
+    };
+    Some(format!("volume mode {mode:?} not supported by driver {} ({supported})", seen.driver_name))
 }
 
 /// A stage goes when nobody has the volume published from it, might have, or wants to (NODE-1).

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use bowline_api::{Meta, PersistentVolume, PersistentVolumeClaim, Pod, keys, pod, volume};
 
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolumeSpec, SecretReference};
+
 use super::model::Mode;
 
 /// What a pod's volume comes to.
@@ -58,6 +60,57 @@ pub fn claimed(pod: &Pod) -> Vec<Claimed> {
         }
     }
     all
+}
+
+/// CSI volumes that the pod itself describes and a container uses, each by its name in the pod; or why it cannot be
+/// mounted.
+pub fn inline(pod: &Pod) -> Vec<(String, Result<Resolved, String>)> {
+    let (mounts, devices) = used(pod);
+    let mut all = Vec::new();
+    for volume in pod::volumes(pod) {
+        let (Some(source), name) = (&volume.csi, volume.name.as_str()) else { continue };
+        if devices.contains(name) {
+            let text = format!("volume {name} has volumeMode Filesystem, but is specified in volumeDevices");
+            all.push((name.to_owned(), Err(text)));
+        } else if mounts.contains(name) {
+            let resolved = Resolved {
+                volume: bowline_api::name::inline_volume(pod.uid(), name),
+                driver: source.driver.clone(),
+                handle: bowline_api::name::inline_handle(pod.uid(), name),
+                spec_name: name.to_owned(),
+                mode: Mode::Filesystem,
+                read_only: source.read_only.unwrap_or(false),
+            };
+            all.push((name.to_owned(), Ok(resolved)));
+        }
+    }
+    all
+}
+
+/// What a pod says of such a volume, in the form of a PersistentVolume that nobody else has: one node, no mount options.
+pub fn inline_source(pod: &Pod, name: &str) -> Option<PersistentVolume> {
+    let source = pod::volumes(pod).iter().find(|volume| volume.name == name)?.csi.as_ref()?;
+    let secret = source.node_publish_secret_ref.as_ref().map(|secret| SecretReference {
+        name: Some(secret.name.clone()),
+        namespace: Some(pod.namespace().to_owned()),
+    });
+    let csi = CSIPersistentVolumeSource {
+        driver: source.driver.clone(),
+        volume_handle: bowline_api::name::inline_handle(pod.uid(), name),
+        fs_type: source.fs_type.clone(),
+        read_only: source.read_only,
+        volume_attributes: source.volume_attributes.clone(),
+        node_publish_secret_ref: secret,
+        ..Default::default()
+    };
+    let spec = PersistentVolumeSpec {
+        access_modes: Some(vec![volume::READ_WRITE_ONCE.to_owned()]),
+        csi: Some(csi),
+        ..Default::default()
+    };
+    let mut pv = PersistentVolume { spec: Some(spec), ..Default::default() };
+    pv.metadata.name = Some(name.to_owned());
+    Some(pv)
 }
 
 /// Follows a claim to its volume, or says in upstream's words why that cannot be done.

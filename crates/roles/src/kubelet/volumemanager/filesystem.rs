@@ -1,7 +1,7 @@
 //! Publishing filesystems to pods, and the directories around mounts.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bowline_api::volume;
 use bowline_machinery::effect::EffectError;
@@ -11,9 +11,10 @@ use super::act::{pod, refused_cleanly, source};
 use super::model::{Mode, Observed, Presence, Staging, Target};
 use super::paths::DIR_MODE;
 use super::record::Record;
-use super::request::Source;
+use super::request::{About, Source};
 use super::role::Manager;
 use crate::kubelet::fs_group;
+use crate::kubelet::pluginmanager::Registered;
 
 impl Manager {
     pub(super) async fn publish_filesystem(
@@ -28,18 +29,20 @@ impl Manager {
         let context = self.still_wanted(seen, target, Mode::Filesystem, context)?;
         let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await;
         let secrets = self.still_wanted(seen, target, Mode::Filesystem, secrets)?;
+        let tokens = self.service_account_tokens(seen, target, pod).await;
+        let tokens = self.still_wanted(seen, target, Mode::Filesystem, tokens)?;
         let path = self.paths.mount(target);
-        let staging = self.paths.staging(&seen.driver_name, &seen.handle, &Staging::Filesystem);
-        let staging = driver.capabilities.stage_unstage.then_some(staging.as_path());
+        let staging = self.staging_of(seen, &driver);
         let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
         let able = driver.capabilities;
         let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
-        let request = source.publish(staging, &path, read_only, pod, seen.csi_driver.as_deref());
+        let about = About { pod, driver: seen.csi_driver.as_deref(), ephemeral: seen.inline, tokens };
+        let request = source.publish(staging.as_deref(), &path, read_only, about);
         let request =
             self.still_wanted(seen, target, Mode::Filesystem, request.map_err(EffectError::refused))?;
 
         self.record_pod(target).await?;
-        let record = Record::mount(&seen.driver_name, &seen.handle, &self.node_name, target);
+        let record = Record::mount(&seen.driver_name, &seen.handle, &self.node_name, target, seen.inline);
         self.record_at(&self.paths.pod_volume(target), &self.paths.mount_record(target), &record).await?;
         let send = |request| async move { driver.connection.node().node_publish_volume(request).await };
         let published = self.call("NodePublishVolume", seen, request, send).await;
@@ -54,7 +57,46 @@ impl Manager {
             self.on_disk("give to group", &path, given).await?;
         }
         self.published(seen, target, Mode::Filesystem);
+        self.time_republication(seen, target);
         Ok(())
+    }
+
+    /// The same call for a pod that uses the volume. Whatever becomes of it, the mount stays as it is
+    /// (reference kube-core.md 9.3.5).
+    pub(super) async fn republish(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
+        let republished = self.call_again(seen, target).await;
+        self.memory.attempted(&seen.volume, target, republished.is_ok());
+        match republished {
+            Ok(()) => {
+                self.time_republication(seen, target);
+                Ok(())
+            }
+            Err(error) if error.conflict() || !self.wants(&target.pod_uid) => Err(error),
+            Err(error) => Err(self.told(seen, target, "MountVolume.SetUp", error)),
+        }
+    }
+
+    async fn call_again(&self, seen: &Observed, target: &Target) -> Result<(), EffectError> {
+        let (pv, pod, driver) = (source(seen, target)?, pod(seen, target)?, self.driver(seen).await?);
+        let csi = volume::csi(pv).ok_or_else(|| EffectError::refused("the volume is no CSI volume"))?;
+        let context = self.publish_context(seen).await?;
+        let secrets = self.secrets("NodePublishSecretRef", csi.node_publish_secret_ref.as_ref()).await?;
+        let tokens = self.service_account_tokens(seen, target, pod).await?;
+        let (path, staging) = (self.paths.mount(target), self.staging_of(seen, &driver));
+        let read_only = seen.needs.get(target).is_some_and(|n| n.read_only);
+        let able = driver.capabilities;
+        let source = Source { pv, csi, context, secrets, able, fs_group: fs_group::fs_group(pod) };
+        let about = About { pod, driver: seen.csi_driver.as_deref(), ephemeral: seen.inline, tokens };
+        let request = source.publish(staging.as_deref(), &path, read_only, about);
+        let request = request.map_err(EffectError::refused)?;
+        let send = |request| async move { driver.connection.node().node_publish_volume(request).await };
+        self.call("NodePublishVolume", seen, request, send).await.map(drop)
+    }
+
+    /// Where the volume is staged, if it is.
+    fn staging_of(&self, seen: &Observed, driver: &Registered) -> Option<PathBuf> {
+        let stages = driver.capabilities.stage_unstage && !seen.inline;
+        stages.then(|| self.paths.staging(&seen.driver_name, &seen.handle, &Staging::Filesystem))
     }
 
     pub(super) async fn unpublish_filesystem(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bowline_machinery::listeners::Listeners;
 
 use super::model::{Expanded, Mode, Presence, Staging, Target};
+use super::tokens::ServiceAccountToken;
 use crate::kubelet::Reported;
 
 #[derive(Debug, Clone, Default)]
@@ -42,13 +43,31 @@ pub struct MountState {
     /// Since when it is wanted and not there.
     pub since: Option<Duration>,
     pub reported: Option<Reported>,
+    /// When the driver is to be told of the pod again.
+    pub republish_at: Option<Duration>,
+    /// When the attachment was last looked at because it does not come.
+    pub limit_checked: Option<Duration>,
+    /// The driver has said that it can attach no more volumes here.
+    pub attach_limit: Option<String>,
+    pub tokens: BTreeMap<String, ServiceAccountToken>,
     /// When the driver was first called for the mount that is being made.
     mounting_since: Option<Duration>,
 }
 
 impl MountState {
     fn new(mode: Mode, presence: Presence) -> Self {
-        Self { mode, presence, failures: 0, since: None, reported: None, mounting_since: None }
+        Self {
+            mode,
+            presence,
+            failures: 0,
+            since: None,
+            reported: None,
+            republish_at: None,
+            limit_checked: None,
+            attach_limit: None,
+            tokens: BTreeMap::new(),
+            mounting_since: None,
+        }
     }
 }
 
@@ -233,6 +252,30 @@ impl Memory {
                 v.size.known = promised;
             }
         });
+    }
+
+    /// What a pod's driver shows it is shown again, if the driver asks for that.
+    pub fn republish_at_once(&self, volume: &str, pod_uid: &str, now: Duration) {
+        self.update(volume, |v| {
+            for (_, mount) in v.mounts.iter_mut().filter(|(target, _)| target.pod_uid == pod_uid) {
+                mount.republish_at = mount.republish_at.map(|_| now);
+            }
+        });
+    }
+
+    pub fn set_republish(&self, volume: &str, target: &Target, at: Option<Duration>) {
+        self.update(volume, |v| {
+            if let Some(mount) = v.mounts.get_mut(target) {
+                mount.republish_at = at;
+            }
+        });
+    }
+
+    pub fn attach_limit(&self, pod_uid: &str) -> Option<String> {
+        let state = self.state();
+        let mounts = state.volumes.values().flat_map(|volume| &volume.mounts);
+        let mut of_pod = mounts.filter(|(target, _)| target.pod_uid == pod_uid);
+        of_pod.find_map(|(_, mount)| mount.attach_limit.clone())
     }
 
     /// When the mount began that is being made; `now` if it begins now.

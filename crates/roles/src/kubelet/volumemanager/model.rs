@@ -68,12 +68,16 @@ pub struct Need {
     pub presence: Presence,
     /// Failed attempts in a row: others go first.
     pub failures: u32,
+    /// When the driver is to be told of the pod again, if it asks for that.
+    pub republish_at: Option<Duration>,
     /// The volume's name in the pod.
     pub volume: String,
     /// Since when the pod waits for it.
     pub since: Option<Duration>,
     /// What the pod was last told about it.
     pub reported: Option<Reported>,
+    /// When the attachment was last looked at because it does not come.
+    pub limit_checked: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,8 @@ pub struct Observed {
     pub volume: String,
     pub driver_name: String,
     pub handle: String,
+    /// One pod describes it itself: nothing is attached or staged.
+    pub inline: bool,
     /// The machine's uptime, as all times here.
     pub now: Duration,
     pub driver: DriverSeen,
@@ -162,6 +168,8 @@ pub enum Action {
     ListInUse,
     Stage(Target),
     Publish(Target),
+    /// NodePublishVolume again, for a pod that uses the volume.
+    Republish(Target),
     Unpublish(Target),
     Unstage(Staging),
     /// Writes into the claim's status that this node expands the volume.
@@ -176,6 +184,8 @@ pub enum Action {
     Settle(Target),
     /// The same, but the volume would have to be expanded and the pod mounts it read-only.
     SettleReadOnly(Target),
+    /// Looks whether the driver has said that it can attach no more volumes to this node.
+    CheckAttachLimit(Target),
     /// Tells a pod what holds its volume up.
     Report(Target, String),
     /// Tells the node what holds up a volume that no pod has any more.

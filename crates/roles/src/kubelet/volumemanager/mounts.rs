@@ -29,6 +29,22 @@ pub enum PodVolumes {
     Waiting { unmounted: Vec<String>, problems: Vec<(String, String)> },
 }
 
+/// A CSI volume that a pod has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedVolume {
+    pub pod_uid: String,
+    pub pod_name: String,
+    pub pod_namespace: String,
+    /// The volume's name in the pod.
+    pub volume: String,
+    /// Namespace and name of its claim; none if the pod describes the volume itself.
+    pub claim: Option<(String, String)>,
+    pub driver: String,
+    pub handle: String,
+    /// Where the driver's questions about it lead: the mount, or the mapped device.
+    pub path: PathBuf,
+}
+
 /// A view of the volume manager; clones share it.
 #[derive(Clone)]
 pub struct Mounts {
@@ -42,8 +58,8 @@ impl Mounts {
         Self { sources, memory, paths }
     }
 
-    /// Whether the volumes that the pod's containers use are mounted, and where. Volumes without a claim are not
-    /// considered.
+    /// Whether the volumes that the pod's containers use are mounted, and where. Volumes without a
+    /// driver are not considered.
     pub fn ready(&self, pod: &Pod) -> PodVolumes {
         let mut at = BTreeMap::new();
         let (mut unmounted, mut problems) = (Vec::new(), Vec::new());
@@ -56,6 +72,13 @@ impl Mounts {
                 },
             }
         }
+        for (name, resolved) in desired::inline(pod) {
+            match resolved.map(|resolved| self.mounted(pod.uid(), resolved)) {
+                Err(why) => problems.push((name, why)),
+                Ok(Some(volume)) => drop(at.insert(name, volume)),
+                Ok(None) => unmounted.push(name),
+            }
+        }
         if unmounted.is_empty() && problems.is_empty() {
             PodVolumes::Ready(at)
         } else {
@@ -63,9 +86,40 @@ impl Mounts {
         }
     }
 
+    /// The CSI volumes of a pod that are mounted.
+    pub fn mounted_volumes(&self, pod: &Pod) -> Vec<MountedVolume> {
+        let claim = |claim: String| Some((pod.namespace().to_owned(), claim));
+        let claimed = desired::claimed(pod).into_iter().filter_map(|wanted| {
+            let resolved = self.resolve(pod, &wanted).ok()?;
+            Some((wanted.volume_name, claim(wanted.claim_name), resolved))
+        });
+        let inline =
+            desired::inline(pod).into_iter().filter_map(|(name, found)| Some((name, None, found.ok()?)));
+        let all = claimed.chain(inline).filter_map(|(volume, claim, resolved)| {
+            let (driver, handle) = (resolved.driver.clone(), resolved.handle.clone());
+            let at = self.mounted(pod.uid(), resolved)?;
+            Some(MountedVolume {
+                pod_uid: pod.uid().to_owned(),
+                pod_name: pod.name().to_owned(),
+                pod_namespace: pod.namespace().to_owned(),
+                volume,
+                claim,
+                driver,
+                handle,
+                path: at.path,
+            })
+        });
+        all.collect()
+    }
+
     /// Whether anything of a pod is mounted, or may be.
     pub fn left(&self, pod_uid: &str) -> bool {
         self.memory.left(pod_uid)
+    }
+
+    /// Why the volumes of a pod will never be attached to this node.
+    pub fn rejected(&self, pod_uid: &str) -> Option<String> {
+        self.memory.attach_limit(pod_uid)
     }
 
     /// Whether any volume is on this machine, or may be.

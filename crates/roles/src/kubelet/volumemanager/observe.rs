@@ -13,7 +13,7 @@ use super::desired;
 use super::memory::VolumeState;
 use super::model::{AttachSeen, DriverSeen, Mode, Need, Observed, SizeSeen, Target, Want};
 use super::role::Manager;
-use crate::indexes::{PODS_BY_CLAIM, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
+use crate::indexes::{PODS_BY_CLAIM, PODS_BY_INLINE_VOLUME, PODS_BY_UID, VOLUMES_BY_UNIQUE_NAME};
 
 /// A publication that a pod asks for.
 pub(super) struct Asked {
@@ -34,9 +34,9 @@ impl Asked {
 impl Manager {
     /// `None` when the volume is neither wanted nor here.
     pub(super) fn seen(&self, volume: &str) -> Option<Observed> {
-        let (driver_name, handle) = name::split_unique_volume(volume)?;
         let asked = self.asked(volume);
         let state = self.memory.get(volume)?;
+        let (driver_name, handle) = (state.driver.as_str(), state.handle.as_str());
         let now = self.ports.host.uptime.uptime();
         let csi_driver = self.csi_drivers.named(driver_name);
         let own_node = self.nodes.named(&self.node_name);
@@ -49,6 +49,7 @@ impl Manager {
             volume: volume.to_owned(),
             driver_name: driver_name.to_owned(),
             handle: handle.to_owned(),
+            inline: is_inline(volume),
             now,
             driver: self.driver_seen(driver_name, &state, now),
             attach: self.attach_seen(volume, csi_driver.as_deref(), own_node.as_deref()),
@@ -89,9 +90,23 @@ impl Manager {
         self.claims.get(&key).filter(|claim| reference.uid.as_deref() == Some(claim.uid()))
     }
 
+    /// Driver and handle. A volume that a pod describes itself has them there, or in the record of an earlier process.
+    pub(super) fn identity(
+        &self,
+        unique_name: &str,
+        asked: &BTreeMap<Target, Asked>,
+    ) -> Option<(String, String)> {
+        if let Some((driver, handle)) = name::split_unique_volume(unique_name) {
+            return Some((driver.to_owned(), handle.to_owned()));
+        }
+        let described = asked.values().find_map(|a| volume::csi(&a.source));
+        let described = described.map(|csi| (csi.driver.clone(), csi.volume_handle.clone()));
+        described.or_else(|| self.memory.get(unique_name).map(|state| (state.driver, state.handle)))
+    }
+
     /// Publications of this volume that pods of this node ask for.
     pub(super) fn asked(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
-        let mut asked = BTreeMap::new();
+        let mut asked = self.asked_inline(unique_name);
         for source in self.volumes.indexed(VOLUMES_BY_UNIQUE_NAME, unique_name) {
             let Some(claim) = volume::claim_ref(&source) else { continue };
             let (Some(namespace), Some(claim)) = (&claim.namespace, &claim.name) else { continue };
@@ -121,6 +136,26 @@ impl Manager {
         asked
     }
 
+    fn asked_inline(&self, unique_name: &str) -> BTreeMap<Target, Asked> {
+        let mut asked = BTreeMap::new();
+        for pod in self.pods.indexed(PODS_BY_INLINE_VOLUME, unique_name) {
+            if pod::node_name(&pod) != self.node_name {
+                continue;
+            }
+            for (volume, resolved) in desired::inline(&pod) {
+                let Ok(found) = resolved else { continue };
+                let Some(source) = desired::inline_source(&pod, &volume) else { continue };
+                if found.volume == unique_name {
+                    let target = Target { pod_uid: pod.uid().to_owned(), spec_name: found.spec_name };
+                    let (mode, read_only) = (found.mode, found.read_only);
+                    let ask = Asked { mode, read_only, volume, pod: pod.clone(), source: Arc::new(source) };
+                    asked.insert(target, ask);
+                }
+            }
+        }
+        asked
+    }
+
     fn needs(&self, asked: &BTreeMap<Target, Asked>, state: &VolumeState) -> BTreeMap<Target, Need> {
         let mut needs = BTreeMap::new();
         for (target, mount) in &state.mounts {
@@ -130,9 +165,11 @@ impl Manager {
                 read_only: asked.get(target).is_some_and(|a| a.read_only),
                 presence: mount.presence,
                 failures: mount.failures,
+                republish_at: mount.republish_at,
                 volume: asked.get(target).map(|a| a.volume.clone()).unwrap_or_default(),
                 since: mount.since,
                 reported: mount.reported.clone(),
+                limit_checked: mount.limit_checked,
             };
             needs.insert(target.clone(), need);
         }
@@ -183,7 +220,7 @@ impl Manager {
         csi_driver: Option<&CSIDriver>,
         own_node: Option<&Node>,
     ) -> AttachSeen {
-        if !volume::attach_required(csi_driver) {
+        if is_inline(unique_name) || !volume::attach_required(csi_driver) {
             return AttachSeen::NotRequired;
         }
         if !self.in_use.contains(unique_name) {
@@ -199,9 +236,14 @@ impl Manager {
     }
 
     /// What holds a place in `volumesInUse`: everything attachable that is wanted or may be here.
-    pub(super) fn attachable(&self, driver: &str) -> bool {
-        volume::attach_required(self.csi_drivers.named(driver).as_deref())
+    pub(super) fn attachable(&self, unique_name: &str, driver: &str) -> bool {
+        !is_inline(unique_name) && volume::attach_required(self.csi_drivers.named(driver).as_deref())
     }
+}
+
+/// Whether a pod describes the volume itself: other names hold driver and handle.
+pub(super) fn is_inline(unique_name: &str) -> bool {
+    name::split_unique_volume(unique_name).is_none()
 }
 
 /// The pod will start no container any more.

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use bowline_api::{name, volume};
+use bowline_api::volume;
 
 use super::model::{Mode, Presence, Target, Want};
 use super::role::Manager;
 
 impl Manager {
     pub(super) fn remember(&self, unique_name: &str) {
-        let Some((driver, handle)) = name::split_unique_volume(unique_name) else { return };
         let asked = self.asked(unique_name);
+        let Some((driver, handle)) = self.identity(unique_name, &asked) else { return };
+        let (driver, handle) = (driver.as_str(), handle.as_str());
         let wanted = asked.iter().filter(|(_, a)| self.want(a) == Want::Mounted);
         let wanted: BTreeMap<Target, Mode> = wanted.map(|(target, a)| (target.clone(), a.mode)).collect();
         self.memory.expect(unique_name, driver, handle, &wanted);

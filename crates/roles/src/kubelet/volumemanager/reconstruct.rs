@@ -61,11 +61,16 @@ impl Scan<'_> {
         let dir = self.paths.pod_volumes(uid);
         for name in self.directories(&dir).await? {
             let mut target = Target { pod_uid: uid.to_owned(), spec_name: name };
-            let volume = match self.read(&self.paths.mount_record(&target)).await {
-                Some((volume, record)) => {
+            let volume = match self.read_record(&self.paths.mount_record(&target)).await {
+                Some((driver, handle, record)) => {
                     if let Some(spec_name) = record.spec_name() {
                         target.spec_name = spec_name.to_owned();
                     }
+                    let volume = match record.inline() {
+                        true => name::inline_volume(uid, &target.spec_name),
+                        false => name::unique_volume(&driver, &handle),
+                    };
+                    self.memory.found(&volume, &driver, &handle);
                     Some(volume)
                 }
                 None => self.named(&target.spec_name),
@@ -236,6 +241,12 @@ impl Scan<'_> {
 
     /// A record with the volume it is about; `None` when it is missing or cannot be used.
     async fn read(&self, file: &Path) -> Option<(String, Record)> {
+        let (driver, handle, record) = self.read_record(file).await?;
+        Some((self.found(&driver, &handle), record))
+    }
+
+    /// A record with its driver and handle.
+    async fn read_record(&self, file: &Path) -> Option<(String, String, Record)> {
         let record = match Record::read(self.host, file).await {
             Ok(record) => record?,
             Err(error) => {
@@ -247,7 +258,7 @@ impl Scan<'_> {
             tracing::error!(file = %file.display(), "record of a mount without driver or handle");
             return None;
         };
-        record.persistent().then(|| (self.found(driver, handle), record.clone()))
+        Some((driver.to_owned(), handle.to_owned(), record.clone()))
     }
 }
 

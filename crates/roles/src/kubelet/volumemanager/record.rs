@@ -17,6 +17,7 @@ const DRIVER: &str = "driverName";
 const NODE: &str = "nodeName";
 const ATTACHMENT: &str = "attachmentID";
 const LIFECYCLE: &str = "volumeLifecycleMode";
+const EPHEMERAL: &str = "Ephemeral";
 
 /// A flat map of strings, as upstream writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +42,10 @@ impl Record {
     }
 
     /// Beside a pod's mount.
-    pub fn mount(driver: &str, handle: &str, node: &str, target: &Target) -> Self {
+    pub fn mount(driver: &str, handle: &str, node: &str, target: &Target, inline: bool) -> Self {
         let mut record = Self::device(driver, handle, node, &target.spec_name);
-        record.0.insert(LIFECYCLE.into(), "Persistent".into());
+        let lifecycle = if inline { EPHEMERAL } else { "Persistent" };
+        record.0.insert(LIFECYCLE.into(), lifecycle.into());
         record
     }
 
@@ -60,9 +62,9 @@ impl Record {
     pub fn spec_name(&self) -> Option<&str> {
         self.get(SPEC_NAME)
     }
-    /// Inline volumes of another kubelet are not ours to take down.
-    pub fn persistent(&self) -> bool {
-        self.get(LIFECYCLE).is_none_or(|mode| mode == "Persistent")
+    /// Whether the pod described the volume itself.
+    pub fn inline(&self) -> bool {
+        self.get(LIFECYCLE) == Some(EPHEMERAL)
     }
 
     fn get(&self, key: &str) -> Option<&str> {

@@ -26,6 +26,15 @@ pub struct Source<'a> {
     pub fs_group: Option<u32>,
 }
 
+/// What a driver may be told of the pod that a volume is published to.
+pub struct About<'a> {
+    pub pod: &'a Pod,
+    pub driver: Option<&'a CSIDriver>,
+    pub ephemeral: bool,
+    /// Tokens of the pod's account by audience, as JSON.
+    pub tokens: Option<String>,
+}
+
 impl Source<'_> {
     pub fn stage(self, path: &Path) -> Result<NodeStageVolumeRequest, String> {
         Ok(NodeStageVolumeRequest {
@@ -45,12 +54,18 @@ impl Source<'_> {
         staging: Option<&Path>,
         target: &Path,
         read_only: bool,
-        pod: &Pod,
-        driver: Option<&CSIDriver>,
+        about: About<'_>,
     ) -> Result<NodePublishVolumeRequest, String> {
+        let spec = about.driver.map(|driver| &driver.spec);
         let mut volume_context = self.csi.volume_attributes.clone().unwrap_or_default();
-        if driver.and_then(|d| d.spec.pod_info_on_mount).unwrap_or(false) {
-            volume_context.extend(pod_info(pod));
+        if spec.and_then(|s| s.pod_info_on_mount).unwrap_or(false) {
+            volume_context.extend(pod_info(about.pod, about.ephemeral));
+        }
+        let mut secrets = self.secrets.clone();
+        if let Some(tokens) = about.tokens {
+            let secret = spec.and_then(|s| s.service_account_token_in_secrets).unwrap_or(false);
+            let place = if secret { &mut secrets } else { &mut volume_context };
+            place.insert(keys::POD_TOKENS.to_owned(), tokens);
         }
         Ok(NodePublishVolumeRequest {
             volume_id: self.csi.volume_handle.clone(),
@@ -60,7 +75,7 @@ impl Source<'_> {
             volume_capability: Some(self.capability()?),
             readonly: read_only,
             volume_context,
-            secrets: self.secrets,
+            secrets,
         })
     }
 
@@ -97,14 +112,14 @@ impl Source<'_> {
     }
 }
 
-fn pod_info(pod: &Pod) -> Strings {
+fn pod_info(pod: &Pod, ephemeral: bool) -> Strings {
     let account = pod.spec.as_ref().and_then(|s| s.service_account_name.as_deref()).unwrap_or_default();
     let info = [
         (keys::POD_NAME, pod.name()),
         (keys::POD_NAMESPACE, pod.namespace()),
         (keys::POD_UID, pod.uid()),
         (keys::POD_SERVICE_ACCOUNT, account),
-        (keys::POD_EPHEMERAL, "false"),
+        (keys::POD_EPHEMERAL, if ephemeral { "true" } else { "false" }),
     ];
     info.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }

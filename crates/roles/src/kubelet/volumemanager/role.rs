@@ -25,6 +25,9 @@ use crate::kubelet::nodestatus::InUse;
 use crate::kubelet::pluginmanager::Drivers;
 use crate::kubelet::{Alarms, PodRecords, Tenants, show};
 
+/// A publication that is due and cannot be made, since the driver is away, is looked at again no sooner.
+const REPUBLISH_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What the volume manager shares with the other parts of the kubelet.
 pub struct Settings {
     pub node_name: String,
@@ -81,6 +84,7 @@ impl Role for Manager {
         let pods = informers.of::<Pod>();
         indexes::pods(&pods);
         indexes::pods_by_uid(&pods);
+        indexes::pods_by_inline_volume(&pods);
         let sources = Sources::new(&ports, pods.clone());
         indexes::volumes(sources.volumes());
         Ok(Self {
@@ -114,6 +118,7 @@ impl Role for Manager {
                     != (&new.metadata.annotations, &new.metadata.labels)
             {
                 role.sources.refresh(new);
+                role.republish_now(new);
             }
             change.sides().for_each(|pod| role.wake_pod(pod));
         });
@@ -163,8 +168,15 @@ impl Role for Manager {
     }
     /// One stuck driver does not hold up the others.
     fn pool(&self, volume: &String) -> Pool {
-        let driver = bowline_api::name::split_unique_volume(volume).map(|(driver, _)| driver);
+        let driver = match bowline_api::name::split_unique_volume(volume) {
+            Some((driver, _)) => Some(driver.to_owned()),
+            None => self.identity(volume, &self.asked(volume)).map(|(driver, _)| driver),
+        };
         Pool::new(driver.unwrap_or_default(), Self::WORKERS)
+    }
+    fn look_again(&self, volume: &String) -> Option<std::time::Duration> {
+        let due = self.memory.get(volume)?.mounts.values().filter_map(|mount| mount.republish_at).min()?;
+        Some(due.saturating_sub(self.ports.host.uptime.uptime()).max(REPUBLISH_RETRY))
     }
     fn backoff(&self) -> Backoff {
         Backoff::VOLUME
@@ -177,22 +189,29 @@ impl Manager {
     fn list_in_use(&self) {
         for name in self.memory.names() {
             let driver = self.memory.get(&name).map(|v| v.driver).unwrap_or_default();
-            if self.attachable(&driver) {
+            if self.attachable(&name, &driver) {
                 self.in_use.insert(&name);
             }
             self.queue.add(name);
         }
         for pod in self.pods.list().iter().filter(|pod| self.here(pod) && !pod::terminated(pod)) {
-            for found in desired::claimed(pod).iter().filter_map(|c| self.mounts.resolve(pod, c).ok()) {
+            for found in self.resolved(pod) {
                 // Known to the memory, so that it leaves the list again should the pod end meanwhile.
                 self.memory.found(&found.volume, &found.driver, &found.handle);
-                if self.attachable(&found.driver) {
+                if self.attachable(&found.volume, &found.driver) {
                     self.in_use.insert(&found.volume);
                 }
                 self.queue.add(found.volume);
             }
         }
         self.in_use.complete();
+    }
+
+    /// What leads to a volume of those that the pod asks for.
+    fn resolved(&self, pod: &Pod) -> Vec<desired::Resolved> {
+        let claimed = desired::claimed(pod);
+        let claimed = claimed.iter().filter_map(|claimed| self.mounts.resolve(pod, claimed).ok());
+        claimed.chain(desired::inline(pod).into_iter().filter_map(|(_, found)| found.ok())).collect()
     }
 
     fn here(&self, pod: &Pod) -> bool {
@@ -203,9 +222,7 @@ impl Manager {
         if !self.here(pod) {
             return;
         }
-        for found in desired::claimed(pod).iter().filter_map(|c| self.mounts.resolve(pod, c).ok()) {
-            self.queue.add(found.volume);
-        }
+        self.resolved(pod).into_iter().for_each(|found| self.queue.add(found.volume));
         self.memory.of_pod(pod.uid()).into_iter().for_each(|name| self.queue.add(name));
     }
 
@@ -235,7 +252,18 @@ impl Manager {
         }
     }
 
+    /// As upstream, which publishes again whenever a pod is synced.
+    fn republish_now(&self, pod: &Pod) {
+        let now = self.ports.host.uptime.uptime();
+        self.memory
+            .of_pod(pod.uid())
+            .iter()
+            .for_each(|name| self.memory.republish_at_once(name, pod.uid(), now));
+    }
+
+    /// The driver may ask for other things now than when its volumes were published.
     fn wake_driver(&self, driver: &str) {
+        self.time_republications(driver);
         self.memory.of_driver(driver).into_iter().for_each(|name| self.queue.add(name));
     }
 

@@ -1,6 +1,7 @@
 //! Decisions about one volume: the table, and the promises as properties.
 
 mod expand;
+mod inline;
 mod pools;
 
 use std::collections::BTreeMap;
@@ -30,9 +31,11 @@ fn need(want: Want, presence: Presence) -> Need {
         read_only: false,
         presence,
         failures: 0,
+        republish_at: None,
         volume: "data".into(),
         since: Some(at(100)),
         reported: None,
+        limit_checked: None,
     }
 }
 
@@ -42,6 +45,7 @@ fn seen() -> Observed {
         volume: "kubernetes.io/csi/d^h".into(),
         driver_name: "d".into(),
         handle: "h".into(),
+        inline: false,
         now: at(100),
         driver: DriverSeen::Registered { stages: true, expands: true },
         attach: AttachSeen::Attached,
@@ -311,11 +315,15 @@ fn apply(seen: &mut Observed, action: &Action, certain: bool) {
     let presence = if certain { Present } else { Uncertain };
     match action {
         Action::ListInUse => seen.attach = AttachSeen::NotAccepted,
+        Action::CheckAttachLimit(target) => {
+            seen.needs.get_mut(target).unwrap().limit_checked = Some(seen.now);
+        }
         Action::Stage(target) => {
             let mode = seen.needs[target].mode;
             seen.stages.insert(Staging::of(target, mode), presence);
         }
         Action::Publish(target) => seen.needs.get_mut(target).unwrap().presence = presence,
+        Action::Republish(target) => seen.needs.get_mut(target).unwrap().republish_at = None,
         Action::Unpublish(target) => {
             seen.needs.get_mut(target).unwrap().presence = if certain { Absent } else { Uncertain };
         }
@@ -370,6 +378,10 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             prop_assert!(seen.needs.values().all(|n| n.presence == Absent), "NODE-3: forgets a mount");
             prop_assert!(seen.stages.values().all(|p| *p == Absent), "NODE-3: forgets a stage");
         }
+        Action::Republish(target) => {
+            let need = &seen.needs[target];
+            prop_assert_eq!((need.want, need.presence), (Want::Mounted, Present));
+        }
         Action::Expand(target, _) | Action::BeginExpand(target) => {
             let need = &seen.needs[target];
             prop_assert!(
@@ -384,7 +396,7 @@ fn check_order(seen: &Observed, action: &Action) -> Result<(), TestCaseError> {
             prop_assert!(ended.is_some_and(|e| e.failure.is_none()), "RES-1: promised without an answer");
         }
         Action::FailExpand(_) | Action::Settle(_) | Action::SettleReadOnly(_) => {}
-        Action::ListInUse | Action::Report(..) | Action::ReportNode(_) => {}
+        Action::ListInUse | Action::CheckAttachLimit(_) | Action::Report(..) | Action::ReportNode(_) => {}
     }
     Ok(())
 }
@@ -410,6 +422,29 @@ proptest! {
             prop_assert!(!stuck, "NODE-3: a mount that nobody wants is left: {seen:?}");
         }
     }
+}
+
+/// Reference 4.17: only drivers that keep their limit up to date are looked at, after upstream's wait and then again.
+#[test]
+fn edge_4_17_an_attachment_that_does_not_come_is_looked_at() {
+    let driver = json!({"metadata": {"name": "d"}, "spec": {"nodeAllocatableUpdatePeriodSeconds": 60}});
+    let driver: Arc<bowline_api::CSIDriver> = Arc::new(serde_json::from_value(driver).unwrap());
+    let waiting = |second, checked| {
+        let mut seen = seen().need("a", Want::Mounted, Absent).attach(AttachSeen::NotInNodeStatus);
+        let need = seen.needs.get_mut(&target("a")).unwrap();
+        let text = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]: volume kubernetes.io/csi/d^h is not yet in node's status";
+        need.reported = Some(Reported { text: text.into(), at: at(second), times: 9 });
+        need.limit_checked = checked;
+        Observed { now: at(second), csi_driver: Some(driver.clone()), ..seen }
+    };
+    let why = || Step::Wait(Why::NotInNodeStatus(seen().volume));
+    let check = || Step::Do(Action::CheckAttachLimit(target("a")));
+    assert_eq!((decide(&waiting(222, None)), next_report(&waiting(222, None))), (why(), Some(at(223))));
+    assert_eq!(decide(&waiting(223, None)), check());
+    assert_eq!(decide(&waiting(224, Some(at(223)))), why());
+    assert_eq!(decide(&waiting(346, Some(at(223)))), check());
+    let without = Observed { csi_driver: None, ..waiting(300, None) };
+    assert_eq!(decide(&without), why(), "a driver without a period");
 }
 
 /// C9: what is waited for longer than ten seconds is told, again and again.

@@ -186,7 +186,8 @@ fn of_volume(volume: &Volume) -> Option<String> {
         };
         return wrong.map(|what| format!("volume {:?}: {what} is not supported here", volume.name));
     }
-    let claimed = volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
+    let claimed =
+        volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some() || volume.csi.is_some();
     localvolumes::problem(volume).or_else(|| {
         let message = format!("volume {:?}: its plugin is not supported here yet", volume.name);
         (!claimed && !localvolumes::makes(volume)).then_some(message)

@@ -167,7 +167,6 @@ fn samples() -> Vec<(&'static str, Value, Value)> {
             json!({"projected": {"sources": [{"podCertificate": {"keyType": "ED25519", "signerName": "x"}}]}}),
         ),
         volume("VolumeSource.hostPath", json!({"hostPath": {"path": "/"}})),
-        volume("VolumeSource.csi", json!({"csi": {"driver": "x"}})),
         volume("VolumeSource.nfs", json!({"nfs": {"server": "x", "path": "/"}})),
         volume("VolumeSource.iscsi", json!({"iscsi": {"targetPortal": "x", "iqn": "x", "lun": 0}})),
         volume("VolumeSource.image", json!({"image": {"reference": "x"}})),

@@ -60,6 +60,7 @@ fn seen(pod: Pod) -> Observed {
         attempts: BTreeMap::new(),
         crashes: BTreeMap::new(),
         volumes: ready(),
+        rejected: None,
         objects: Objects::default(),
         problem_since: None,
         told: None,
