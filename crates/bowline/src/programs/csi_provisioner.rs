@@ -65,7 +65,7 @@ impl Run for CsiProvisioner {
                 return provisioner.await;
             }
             let published = role::run::<CapacityPublisher>(ports, (sidecar, capacity, environment));
-            futures::future::try_join(provisioner, published).await.map(drop)
+            tokio::try_join!(provisioner, published).map(drop)
         })
         .await
     }
