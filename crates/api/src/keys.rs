@@ -77,6 +77,8 @@ pub const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 pub const PROVISIONER_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// Keeps a claim while its volume is being cloned.
 pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+/// Keeps a snapshot while a volume is being restored from it.
+pub const RESTORE_PROTECTION: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// Prefix of the attacher's finalizer on volumes and attachments; the sanitised driver name follows.
 pub const ATTACHER_FINALIZER_PREFIX: &str = "external-attacher/";
 

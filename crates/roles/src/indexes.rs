@@ -9,7 +9,7 @@ use bowline_api::{ObjectKey, expansion, keys, name, node, pod, snapshot, volume}
 use bowline_machinery::Cache;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::sidecars::external_provisioner::cloned_from;
+use crate::sidecars::external_provisioner::{cloned_from, restored_from};
 
 /// Attachments by the name of their volume.
 pub const ATTACHMENTS_OF_VOLUME: &str = "attachments-of-volume";
@@ -27,6 +27,8 @@ pub const CLAIMS_BY_UID: &str = "claims-by-uid";
 pub const CLAIMS_OF_CLASS: &str = "claims-of-class";
 /// Claims by the `namespace/claim` that they are cloned from.
 pub const CLONES_OF_CLAIM: &str = "clones-of-claim";
+/// Claims by the `namespace/snapshot` that they are restored from.
+pub const RESTORES_OF_SNAPSHOT: &str = "restores-of-snapshot";
 /// Pods by `namespace/claim`.
 pub const PODS_BY_CLAIM: &str = "pods-by-claim";
 /// Pods by the node that they are bound to.
@@ -107,6 +109,7 @@ pub fn claims(cache: &Cache<PersistentVolumeClaim>) {
 /// What the provisioner looks clones up by.
 pub fn clones(cache: &Cache<PersistentVolumeClaim>) {
     cache.index(CLONES_OF_CLAIM, |c| cloned_from(c).map(|key| key.to_string()).into_iter().collect());
+    cache.index(RESTORES_OF_SNAPSHOT, |c| restored_from(c).map(|key| key.to_string()).into_iter().collect());
 }
 
 pub fn pods(cache: &Cache<Pod>) {

@@ -63,6 +63,8 @@ pub const PROVISIONER: Rights = &[
     "volumeattachments.storage.k8s.io: list watch",
     "nodes: list watch",
     "csinodes.storage.k8s.io: list watch",
+    "volumesnapshots.snapshot.storage.k8s.io: get list update",
+    "volumesnapshotcontents.snapshot.storage.k8s.io: get",
     "events: create patch",
 ];
 

@@ -9,7 +9,7 @@ use super::{is_test, production_lines, report, root, sources};
 const ROLES: &str = "crates/roles/src";
 
 /// Reads by their name alone: of caches and watched objects, clocks, the API server, and plain values.
-const READS: [&str; 12] = [
+const READS: [&str; 13] = [
     "clone",
     "get",
     "get_live",
@@ -19,13 +19,14 @@ const READS: [&str; 12] = [
     "is_none",
     "list",
     "list_labelled",
+    "list_live",
     "named",
     "now",
     "uptime",
 ];
 
 /// Reads of what a role remembers or shares, by field and name.
-const MEMORIES: [&str; 44] = [
+const MEMORIES: [&str; 47] = [
     "absent.contains",
     "assumed.on",
     "assumed.pods",
@@ -42,13 +43,16 @@ const MEMORIES: [&str; 44] = [
     "memory.deleted",
     "memory.due",
     "memory.generation",
+    "memory.handed_on",
     "memory.in_use_when_gone",
     "memory.intents_read",
     "memory.lease",
     "memory.lease_age",
+    "memory.may_protect",
     "memory.noted",
     "memory.offered",
     "memory.plugin",
+    "memory.restore_of",
     "memory.rival_versions",
     "memory.status_age",
     "memory.unanswered",

@@ -66,8 +66,11 @@ fn sidecars_need_no_more_than_upstreams() {
     let controller = include_str!("../../../../tests/peers/rbac/snapshot-controller.yaml");
     // Upstream's provisioner reads the class that a claim names, too; its manifest does not say so.
     let class = Right { group: "storage.k8s.io", resource: "volumeattributesclasses".into(), verb: "get" };
+    // It also puts a finalizer on snapshots since 6.3, and does without where it may not.
+    let update =
+        Right { group: "snapshot.storage.k8s.io", resource: "volumesnapshots".into(), verb: "update" };
     let cases = [
-        (rights::PROVISIONER, provisioner, "ClusterRole", vec![class]),
+        (rights::PROVISIONER, provisioner, "ClusterRole", vec![class, update]),
         (rights::PROVISIONER_LEASES, provisioner, "Role", vec![]),
         (rights::PROVISIONER_CAPACITY, provisioner, "Role", vec![]),
         (rights::ATTACHER, attacher, "ClusterRole", vec![]),

@@ -14,7 +14,7 @@ use bowline_machinery::{Object, secrets};
 use bowline_proto::csi::v1::DeleteVolumeRequest;
 use k8s_openapi::api::core::v1::SecretReference;
 
-use super::model::{Action, Observed};
+use super::model::{Action, Key, Observed};
 use super::role::Provisioner;
 
 pub(super) use intent::NO_NAMESPACE;
@@ -43,6 +43,12 @@ impl Provisioner {
             }
             (Observed::Claim(seen), Action::SelectNode(node)) => self.select_node(&seen, &node).await,
             (Observed::Claim(seen), Action::ProtectSource) => self.protect_source(&seen).await,
+            (Observed::Snapshot(seen), Action::ReleaseSnapshot) => self.release_snapshot(&seen).await,
+            (Observed::Snapshots { left, .. }, Action::HandOnSnapshots) => {
+                left.into_iter().for_each(|key| self.queue.add(Key::Snapshot(key)));
+                self.memory.note_handed_on(true);
+                Ok(())
+            }
             (Observed::Source(seen), Action::ReleaseSource) => self.release_source(&seen).await,
             (Observed::Volume(seen), Action::AddFinalizer) => self.add_finalizer(&seen).await,
             (Observed::Volume(seen), Action::RemoveFinalizer) => self.remove_finalizer(&seen).await,
@@ -56,6 +62,8 @@ impl Provisioner {
                 Observed::Claim(_)
                 | Observed::Volume(_)
                 | Observed::Source(_)
+                | Observed::Snapshot(_)
+                | Observed::Snapshots { .. }
                 | Observed::Intents(_)
                 | Observed::Unstorable(_),
                 action,

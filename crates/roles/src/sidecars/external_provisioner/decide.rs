@@ -4,6 +4,7 @@ mod claim;
 mod object;
 mod ownership;
 pub(super) mod parameters;
+mod restore;
 pub(super) mod source;
 pub(super) mod template;
 pub(super) mod topology;
@@ -23,6 +24,10 @@ pub fn decide(seen: &Observed) -> Step<Action, Why> {
         Observed::Claim(seen) => claim::decide(seen),
         Observed::Volume(seen) => volume::decide(seen),
         Observed::Source(seen) => source::decide(seen),
+        Observed::Snapshot(seen) => source::decide_snapshot(seen),
+        Observed::Snapshots { handed_on: true, .. } => Step::Done,
+        Observed::Snapshots { left, .. } if left.is_empty() => Step::Done,
+        Observed::Snapshots { .. } => Step::Do(Action::HandOnSnapshots),
         Observed::Intents(unknown) if unknown.is_empty() => Step::Done,
         Observed::Intents(_) => Step::Do(Action::Adopt),
         Observed::Unstorable(why) => Step::Wait(Why::Unstorable(why.clone())),

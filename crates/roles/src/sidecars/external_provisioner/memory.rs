@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_api::{Meta, ObjectKey, PersistentVolume};
 
-use super::decide::source::cloned_from;
+use super::decide::source::{cloned_from, restored_from};
 use super::model::{Attempt, Bidding, Stored, Unusable};
 
 /// What this node knows before it asks for a claim.
@@ -66,6 +66,8 @@ pub(super) struct Memory {
     deleted: Mutex<BTreeMap<String, String>>,
     /// Whether what earlier processes stored was read.
     intents_read: AtomicBool,
+    unprotected: AtomicBool,
+    handed_on: AtomicBool,
 }
 
 impl Memory {
@@ -107,6 +109,34 @@ impl Memory {
         let stored = claims.values().filter_map(|record| record.stored.as_ref());
         let mut clones = stored.filter(|stored| cloned_from(&stored.intent.claim).as_ref() == Some(source));
         clones.next().map(|stored| stored.intent.claim.name().to_owned())
+    }
+
+    /// A claim whose call may still copy from this snapshot.
+    pub(super) fn restore_of(&self, source: &ObjectKey) -> Option<String> {
+        let claims = lock(&self.claims);
+        let stored = claims.values().filter_map(|record| record.stored.as_ref());
+        let mut restores =
+            stored.filter(|stored| restored_from(&stored.intent.claim).as_ref() == Some(source));
+        restores.next().map(|stored| stored.intent.claim.name().to_owned())
+    }
+
+    /// Whether snapshots get a finalizer.
+    pub(super) fn may_protect(&self) -> bool {
+        !self.unprotected.load(Ordering::Relaxed)
+    }
+
+    /// This process may not update snapshots. Says whether that was new.
+    pub(super) fn note_unprotected(&self) -> bool {
+        !self.unprotected.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the snapshots of this pass were handed on.
+    pub(super) fn handed_on(&self) -> bool {
+        self.handed_on.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_handed_on(&self, handed_on: bool) {
+        self.handed_on.store(handed_on, Ordering::Relaxed);
     }
 
     pub(super) fn intents_read(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! | watches | calls | writes |
 //! |---|---|---|
-//! | PersistentVolumeClaim, PersistentVolume, StorageClass, VolumeAttachment; Node and CSINode for topology | CreateVolume, DeleteVolume | PersistentVolume (create, finalizer, delete), PersistentVolumeClaim (selected-node annotation, finalizer of what is cloned), Lease (intents), events |
+//! | PersistentVolumeClaim, PersistentVolume, StorageClass, VolumeAttachment; Node and CSINode for topology | CreateVolume, DeleteVolume | PersistentVolume (create, finalizer, delete), PersistentVolumeClaim (selected-node annotation, finalizer of what is cloned), VolumeSnapshot (finalizer of what is restored), Lease (intents), events |
 //!
 //! Promises:
 //! - PROV-1: the volume's name is derived from the claim's UID, so every repeat of CreateVolume, by this process or the
@@ -18,7 +18,7 @@
 //!
 //! Differences from upstream: a failed check before the call never makes an unanswered call forgettable; a volume that
 //! came out too small, or without the content asked for, is deleted until that succeeds, not five times; waiting for a class
-//! is a watch, not a retry. docs/differences.md lists all. Not there yet: restoring snapshots, in-tree migration.
+//! is a watch, not a retry. docs/differences.md lists all. Not there yet: in-tree migration.
 //!
 //! `capacity` publishes how much room there is; `node`, `prepare` and `decide/ownership` are for a provisioner on each node
 //! (`--node-deployment`).
@@ -37,10 +37,10 @@ mod role;
 mod tests;
 
 pub use decide::decide;
-pub use decide::source::cloned_from;
+pub use decide::source::{cloned_from, restored_from};
 pub(super) use decide::template::expand;
 pub use model::{
     Action, Attempt, Bidding, Claim, Cluster, Creation, Intent, Key, Observed, OwnNode, Secrets, Settings,
-    Source, SourceClaim, Stored, Unusable, Volume, Why,
+    Source, SourceClaim, SourceSnapshot, Stored, Unusable, Volume, Why,
 };
 pub use role::{Flags, Provisioner};

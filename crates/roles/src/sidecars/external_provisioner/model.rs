@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use bowline_api::{CSINode, Lease, Node, ObjectKey, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use bowline_machinery::capability::SingleNode;
 use bowline_proto::csi::v1::{CreateVolumeRequest, GetCapacityRequest};
@@ -18,6 +19,10 @@ pub enum Key {
     Volume(String),
     /// A claim that others are cloned from.
     Source(ObjectKey),
+    /// A snapshot that volumes are restored from.
+    Snapshot(ObjectKey),
+    /// Snapshots that a finalizer may have been left on.
+    Snapshots,
     /// The calls that earlier processes stored.
     Intents,
 }
@@ -28,6 +33,8 @@ impl fmt::Display for Key {
             Self::Claim(uid) => write!(f, "persistentvolumeclaim {uid}"),
             Self::Volume(name) => write!(f, "persistentvolume {name}"),
             Self::Source(key) => write!(f, "source persistentvolumeclaim {key}"),
+            Self::Snapshot(key) => write!(f, "source volumesnapshot {key}"),
+            Self::Snapshots => f.write_str("snapshots with a finalizer"),
             Self::Intents => f.write_str("stored intents"),
         }
     }
@@ -38,6 +45,12 @@ pub enum Observed {
     Claim(Box<Claim>),
     Volume(Box<Volume>),
     Source(Box<SourceClaim>),
+    Snapshot(Box<SourceSnapshot>),
+    /// Snapshots with our finalizer, and whether they were handed on in this pass.
+    Snapshots {
+        left: Vec<ObjectKey>,
+        handed_on: bool,
+    },
     /// Intents of other processes that this one does not know yet.
     Intents(Vec<Stored>),
     /// Intents cannot be stored here, so there are none to take over: why.
@@ -52,6 +65,8 @@ pub struct Settings {
     pub controller: bool,
     /// CREATE_DELETE_VOLUME.
     pub creates: bool,
+    /// CREATE_DELETE_SNAPSHOT.
+    pub restores: bool,
     /// CLONE_VOLUME.
     pub clones: bool,
     /// MODIFY_VOLUME.
@@ -118,6 +133,23 @@ pub enum Source {
         claim: Option<Arc<PersistentVolumeClaim>>,
         volume: Option<Arc<PersistentVolume>>,
     },
+    Snapshot {
+        snapshot: Option<Arc<VolumeSnapshot>>,
+        content: Option<Arc<VolumeSnapshotContent>>,
+        /// False where this process may not update snapshots: it does without the finalizer, as upstream does.
+        may_protect: bool,
+    },
+}
+
+/// A snapshot with our finalizer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceSnapshot {
+    pub object: Arc<VolumeSnapshot>,
+    /// It is another driver's, whose provisioner takes care of it.
+    pub foreign: bool,
+    /// A claim that is still being restored from it.
+    pub restore: Option<String>,
+    pub intents_read: bool,
 }
 
 /// A claim that others are, or were, cloned from.
@@ -237,6 +269,9 @@ pub enum Action {
     ProtectSource,
     /// Take it off: nothing is copied from there any more.
     ReleaseSource,
+    ReleaseSnapshot,
+    /// Look at each snapshot that a finalizer may have been left on.
+    HandOnSnapshots,
     AddFinalizer,
     RemoveFinalizer,
     Delete {
@@ -284,6 +319,8 @@ pub enum Why {
     Unprotected,
     /// This claim is still being cloned.
     Cloning(String),
+    /// This claim is still being restored.
+    Restoring(String),
     /// What earlier processes stored has not been read.
     IntentsUnread,
     /// The selected node has no CSINode.
@@ -311,6 +348,7 @@ impl fmt::Display for Why {
             Self::Populator(kind) => write!(f, "data source of kind {kind} is left to a populator"),
             Self::Unprotected => f.write_str("the data source has no finalizer yet"),
             Self::Cloning(clone) => write!(f, "PVC '{clone}' is in 'Pending' state, cloning in progress"),
+            Self::Restoring(claim) => write!(f, "PVC '{claim}' is in 'Pending' state, restore in progress"),
             Self::IntentsUnread => f.write_str("the calls of earlier processes are not read yet"),
             Self::NodeMissing(node) => {
                 write!(f, "error generating accessibility requirements: csinode \"{node}\" not found")

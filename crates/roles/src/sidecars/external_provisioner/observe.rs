@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use bowline_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use bowline_api::volume::{PENDING, claim_phase, claim_volume, csi};
-use bowline_api::{Lease, Meta, ObjectKey, PersistentVolumeClaim, volume};
-use bowline_machinery::effect::EffectError;
+use bowline_api::{Lease, Meta, ObjectKey, PersistentVolumeClaim, keys, volume};
+use bowline_machinery::effect::{EffectError, Fate};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 
 use super::act::NO_NAMESPACE;
-use super::decide::source::cloned_from;
+use super::decide::source::{cloned_from, restored_from};
 use super::decide::volume_name;
 use super::intent;
 use super::memory::Record;
-use super::model::{Claim, Cluster, Key, Observed, Source, SourceClaim, Volume};
+use super::model::{Claim, Cluster, Key, Observed, Source, SourceClaim, SourceSnapshot, Volume};
 use super::role::Provisioner;
 use crate::indexes;
 
@@ -22,6 +23,10 @@ impl Provisioner {
             Key::Claim(uid) => self.see_claim(uid).await?.map(|seen| Observed::Claim(Box::new(seen))),
             Key::Volume(name) => self.see_volume(name).map(|seen| Observed::Volume(Box::new(seen))),
             Key::Source(key) => self.see_source(key).map(|seen| Observed::Source(Box::new(seen))),
+            Key::Snapshot(key) => {
+                self.see_snapshot(key).await?.map(|seen| Observed::Snapshot(Box::new(seen)))
+            }
+            Key::Snapshots => Some(self.see_snapshots().await?),
             Key::Intents => Some(self.see_intents().await?),
         })
     }
@@ -39,7 +44,7 @@ impl Provisioner {
             exists: cached.is_some(),
             volume_exists: self.volumes.named(&self.name_of(&object, &record)).is_some(),
             attributes: self.attributes(&object, &record).await?,
-            source: self.source(&object, &record),
+            source: self.source(&object, &record).await?,
             attempt: record.attempt(now, class.as_ref().map(|class| class.uid())),
             cluster: self.cluster(&object),
             class,
@@ -84,13 +89,67 @@ impl Provisioner {
         self.effects.get_live("", name).await
     }
 
-    /// What the claim is cloned from, for calls that are still to be composed.
-    fn source(&self, claim: &PersistentVolumeClaim, record: &Record) -> Source {
-        let composed = record.open || !claim_volume(claim).is_empty();
-        let Some(key) = cloned_from(claim).filter(|_| !composed) else { return Source::None };
+    /// What the claim is copied from, for calls that are still to be composed. Snapshots are read live, since few claims name
+    /// one and clusters may not have the kind.
+    async fn source(&self, claim: &PersistentVolumeClaim, record: &Record) -> Result<Source, EffectError> {
+        if record.open || !claim_volume(claim).is_empty() {
+            return Ok(Source::None);
+        }
+        if let Some(key) = restored_from(claim).filter(|_| self.settings.restores) {
+            let (snapshot, content) = self.snapshot(&key).await?;
+            let may_protect = self.memory.may_protect();
+            return Ok(Source::Snapshot { snapshot, content, may_protect });
+        }
+        let Some(key) = cloned_from(claim) else { return Ok(Source::None) };
         let claim = self.claims.get(&key);
         let volume = claim.as_ref().and_then(|claim| self.volumes.named(claim_volume(claim)));
-        Source::Claim { claim, volume }
+        Ok(Source::Claim { claim, volume })
+    }
+
+    /// A snapshot, and the content that it names.
+    async fn snapshot(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<(Option<Arc<VolumeSnapshot>>, Option<Arc<VolumeSnapshotContent>>), EffectError> {
+        let found = self.effects.get_live::<VolumeSnapshot>(&key.namespace, &key.name).await;
+        let snapshot = found.map_err(|error| EffectError {
+            message: format!("error getting snapshot {} from api server: {}", key.name, error.message),
+            ..error
+        })?;
+        let status = snapshot.as_ref().and_then(|snapshot| snapshot.status.as_ref());
+        let bound = status.and_then(|status| status.bound_volume_snapshot_content_name.as_ref());
+        let content = match bound {
+            Some(name) => self.effects.get_live::<VolumeSnapshotContent>("", name).await?,
+            None => None,
+        };
+        Ok((snapshot.map(Arc::new), content.map(Arc::new)))
+    }
+
+    async fn see_snapshot(&self, key: &ObjectKey) -> Result<Option<SourceSnapshot>, EffectError> {
+        let (Some(object), content) = self.snapshot(key).await? else { return Ok(None) };
+        let restores = self.claims.indexed(indexes::RESTORES_OF_SNAPSHOT, &key.to_string());
+        let pending = |claim: &&Arc<PersistentVolumeClaim>| matches!(claim_phase(claim), "" | PENDING);
+        let pending = restores.iter().find(pending).map(|claim| claim.name().to_owned());
+        Ok(Some(SourceSnapshot {
+            foreign: content.is_some_and(|content| content.spec.driver != self.settings.driver),
+            restore: pending.or_else(|| self.memory.restore_of(key)),
+            intents_read: self.memory.intents_read(),
+            object,
+        }))
+    }
+
+    /// A cluster without the kind, or one that does not let this process list it, has nothing to look after.
+    async fn see_snapshots(&self) -> Result<Observed, EffectError> {
+        let handed_on = self.memory.handed_on();
+        if handed_on {
+            return Ok(Observed::Snapshots { left: Vec::new(), handed_on });
+        }
+        let found = match self.effects.list_live::<VolumeSnapshot>("").await {
+            Err(error) if error.fate == Fate::Refused => Vec::new(),
+            found => found?,
+        };
+        let left = found.iter().filter(|snapshot| snapshot.has_finalizer(keys::RESTORE_PROTECTION));
+        Ok(Observed::Snapshots { left: left.map(|snapshot| snapshot.key()).collect(), handed_on })
     }
 
     fn see_source(&self, key: &ObjectKey) -> Option<SourceClaim> {

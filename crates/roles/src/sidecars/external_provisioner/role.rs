@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bowline_api::volume::{BOUND, RELEASED, claim_phase, claim_volume, volume_phase};
+use bowline_api::volume::{BOUND, PENDING, RELEASED, claim_phase, claim_volume, volume_phase};
 use bowline_api::{CSINode, Meta, Node, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use bowline_api::{VolumeAttachment, keys, volume};
 use bowline_machinery::capability::SingleNode;
@@ -20,7 +20,7 @@ use bowline_proto::csi::v1::controller_service_capability::rpc::Type as Rpc;
 use bowline_proto::csi::v1::plugin_capability::service::Type as Service;
 use clap::ArgAction;
 
-use super::decide::source::cloned_from;
+use super::decide::source::{cloned_from, restored_from};
 use super::decide::{decide, ours, wanted_from};
 use super::memory::Memory;
 use super::model::{Action, Cluster, Key, Naming, Observed, OwnNode, Settings, Why};
@@ -58,6 +58,9 @@ pub struct Flags {
     /// Refuse to make a filesystem of the snapshot of a block volume, or the other way round, unless its content allows it
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub prevent_volume_mode_conversion: bool,
+    /// How often snapshots are looked at that a finalizer may have been left on; 0: never
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub snapshot_orphan_sweep_interval: Duration,
     /// Serve only the node of the environment variable NODE_NAME
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub node_deployment: bool,
@@ -101,6 +104,7 @@ pub struct Provisioner {
     pub(super) topology: Option<(Cache<CSINode>, Cache<Node>)>,
     /// With `--node-deployment`: the own node.
     pub(super) own_cluster: Cluster,
+    sweep_interval: Duration,
     pub(super) base_delay: Duration,
     pub(super) max_delay: Duration,
     pub(super) memory: Memory,
@@ -155,6 +159,7 @@ impl Role for Provisioner {
             settings: Arc::new(settings),
             memory: Memory::default(),
             own_cluster,
+            sweep_interval: flags.snapshot_orphan_sweep_interval,
             base_delay: flags.node_deployment_base_delay,
             max_delay: flags.node_deployment_max_delay,
             queue,
@@ -182,6 +187,9 @@ impl Role for Provisioner {
     }
     async fn begin(&self) -> Result<(), RunError> {
         self.queue.add(Key::Intents);
+        if self.settings.restores && !self.sweep_interval.is_zero() {
+            self.queue.add(Key::Snapshots);
+        }
         Ok(())
     }
     async fn prepare(&self, key: &Key) -> Result<(), EffectError> {
@@ -220,7 +228,7 @@ impl Role for Provisioner {
                     self.recorder.warning(volume.as_ref(), "VolumeFailedDelete", error.message.clone());
                 }
             }
-            Key::Source(_) | Key::Intents => {}
+            Key::Source(_) | Key::Snapshot(_) | Key::Snapshots | Key::Intents => {}
         }
     }
     fn settled(&self, key: &Key) {
@@ -228,14 +236,16 @@ impl Role for Provisioner {
             Key::Claim(uid) if self.memory.claim(uid).stored.is_none() => self.memory.forget_claim(uid),
             Key::Volume(name) if self.volumes.named(name).is_none() => self.memory.forget_volume(name),
             Key::Intents => self.intents_read(),
-            Key::Claim(_) | Key::Volume(_) | Key::Source(_) => {}
+            Key::Snapshots => self.memory.note_handed_on(false),
+            Key::Claim(_) | Key::Volume(_) | Key::Source(_) | Key::Snapshot(_) => {}
         }
     }
     /// How long a request that the driver called invalid still rests.
     fn look_again(&self, key: &Key) -> Option<Duration> {
         let uid = match key {
             Key::Claim(uid) => uid,
-            Key::Volume(_) | Key::Source(_) => return None,
+            Key::Volume(_) | Key::Source(_) | Key::Snapshot(_) => return None,
+            Key::Snapshots => return Some(self.sweep_interval),
             Key::Intents => return Some(INTENTS_AGAIN),
         };
         if let Some(left) = self.bid_left(uid) {
@@ -248,6 +258,7 @@ impl Role for Provisioner {
     fn pool(&self, key: &Key) -> Pool {
         let name = match key {
             Key::Claim(_) | Key::Source(_) | Key::Intents => "claims",
+            Key::Snapshot(_) | Key::Snapshots => "snapshots",
             Key::Volume(_) => "volumes",
         };
         Pool::new(name, Self::WORKERS)
@@ -264,6 +275,7 @@ fn settings(ports: &Ports, flags: &Flags, identity: &Identity) -> Settings {
         driver: identity.name.clone(),
         controller: identity.has(Service::ControllerService),
         creates: identity.can(Rpc::CreateDeleteVolume),
+        restores: identity.can(Rpc::CreateDeleteSnapshot),
         clones: identity.can(Rpc::CloneVolume),
         modifies: identity.can(Rpc::ModifyVolume),
         topology: identity.has(Service::VolumeAccessibilityConstraints),
@@ -306,6 +318,17 @@ impl Provisioner {
         if self.settings.clones {
             self.sources_changed(change, claim, queue);
         }
+        self.restore_changed(change, queue);
+    }
+
+    /// A snapshot may be released when the claim that was restored from it is bound or gone.
+    fn restore_changed(&self, change: &Change<PersistentVolumeClaim>, queue: &Queue<Key>) {
+        let pending = |claim: &Arc<PersistentVolumeClaim>| matches!(claim_phase(claim), "" | PENDING);
+        let settled = !change.new.as_ref().is_some_and(pending);
+        let Some(claim) = change.old.as_ref().filter(|claim| settled && pending(claim)) else { return };
+        let ours = wanted_from(claim) == Some(&self.settings.driver);
+        let source = restored_from(claim).filter(|_| ours && self.settings.restores);
+        source.into_iter().for_each(|source| queue.add(Key::Snapshot(source)));
     }
 
     /// A source may be released when it is deleted, or when one of its clones is bound or gone; its clones wait until it is
@@ -332,7 +355,11 @@ impl Provisioner {
 
     /// What earlier processes stored is known now: sources that nothing copies from can go.
     fn intents_read(&self) {
-        if self.memory.note_intents_read() && self.settings.clones {
+        let first = self.memory.note_intents_read();
+        if first && self.settings.restores && !self.sweep_interval.is_zero() {
+            self.queue.add(Key::Snapshots);
+        }
+        if first && self.settings.clones {
             let waiting = self.claims.list().into_iter().filter(|claim| guarded(claim));
             waiting.for_each(|claim| self.queue.add(Key::Source(claim.key())));
         }

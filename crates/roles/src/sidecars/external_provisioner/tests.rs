@@ -6,6 +6,7 @@ mod object;
 mod ownership;
 mod parameters;
 mod pools;
+mod restores;
 mod sources;
 mod topology;
 mod volumes;
@@ -24,6 +25,7 @@ fn settings() -> Settings {
         driver: DRIVER.into(),
         controller: true,
         creates: true,
+        restores: true,
         clones: true,
         modifies: false,
         topology: false,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bowline_api::{Lease, Meta};
 use bowline_machinery::effect::EffectError;
 
-use super::super::decide::source::cloned_from;
+use super::super::decide::source::{cloned_from, restored_from};
 use super::super::intent;
 use super::super::model::{Claim, Intent, Key, Stored};
 use super::super::role::Provisioner;
@@ -84,6 +84,9 @@ impl Provisioner {
         // The call may have been the last one that copied from there.
         if let Some(source) = cloned_from(&seen.object) {
             self.queue.add(Key::Source(source));
+        }
+        if let Some(source) = restored_from(&seen.object) {
+            self.queue.add(Key::Snapshot(source));
         }
         Ok(())
     }

@@ -196,6 +196,9 @@ fn check_driver(settings: &Settings, claim: &PersistentVolumeClaim, source: Opti
     let lacks = match () {
         () if !settings.controller => "dynamic provisioning: plugin CONTROLLER_SERVICE",
         () if !settings.creates => "dynamic provisioning: controller CREATE_DELETE_VOLUME",
+        () if source == Some(source::SNAPSHOT) && !settings.restores => {
+            "snapshot restore: controller CREATE_DELETE_SNAPSHOT"
+        }
         () if source == Some(source::CLAIM) && !settings.clones => {
             "clone operations: controller CLONE_VOLUME"
         }

@@ -1,5 +1,6 @@
-//! What a volume starts from: the volume of another claim.
+//! What a volume starts from: the volume of another claim, or a snapshot (`restore`).
 
+use bowline_api::snapshot::GROUP;
 use bowline_api::volume::{BLOCK, BOUND, claim_mode, claim_phase, claim_ref, csi, requested_bytes};
 use bowline_api::volume::{refers_to, volume_mode, volume_phase};
 use bowline_api::{Meta, ObjectKey, PersistentVolume, PersistentVolumeClaim, StorageClass, keys, volume};
@@ -7,7 +8,8 @@ use bowline_machinery::Step;
 use bowline_proto::csi::v1::VolumeContentSource;
 use bowline_proto::csi::v1::volume_content_source::{Type, VolumeSource};
 
-use super::super::model::{Action, Claim, Source, SourceClaim, Why};
+use super::super::model::{Action, Claim, Source, SourceClaim, SourceSnapshot, Why};
+use super::restore;
 
 /// Kinds of data sources that a provisioner handles; all others belong to populators.
 pub const CLAIM: &str = "PersistentVolumeClaim";
@@ -23,14 +25,14 @@ pub struct Reference<'a> {
 /// `dataSource` wins over `dataSourceRef`.
 pub fn reference(claim: &PersistentVolumeClaim) -> Result<Option<Reference<'_>>, Why> {
     let Some(spec) = &claim.spec else { return Ok(None) };
-    let (kind, name) = match (&spec.data_source, &spec.data_source_ref) {
-        (Some(source), _) => (&source.kind, &source.name),
+    let (kind, name, group) = match (&spec.data_source, &spec.data_source_ref) {
+        (Some(source), _) => (&source.kind, &source.name, &source.api_group),
         (None, Some(source)) if source.namespace.as_ref().is_some_and(|ns| !ns.is_empty()) => {
             return Err(invalid(
                 "dataSourceRef namespace specified but the CrossNamespaceVolumeDataSource feature is disabled",
             ));
         }
-        (None, Some(source)) => (&source.kind, &source.name),
+        (None, Some(source)) => (&source.kind, &source.name, &source.api_group),
         (None, None) => return Ok(None),
     };
     match kind.as_str() {
@@ -38,9 +40,11 @@ pub fn reference(claim: &PersistentVolumeClaim) -> Result<Option<Reference<'_>>,
             Err(Why::Invalid(format!("the PVC source not found for PVC {}", claim.name())))
         }
         CLAIM => Ok(Some(Reference { kind, name })),
-        SNAPSHOT => Err(invalid(
-            "data source of kind VolumeSnapshot is not supported yet: create the claim without one",
-        )),
+        SNAPSHOT if group.as_deref() == Some(GROUP) => Ok(Some(Reference { kind, name })),
+        SNAPSHOT => Err(Why::Invalid(format!(
+            "the PVC source does not belong to the right APIGroup. Expected {GROUP}, Got {}",
+            group.as_deref().unwrap_or_default()
+        ))),
         _ => Err(Why::Populator(kind.clone())),
     }
 }
@@ -51,12 +55,21 @@ pub fn cloned_from(claim: &PersistentVolumeClaim) -> Option<ObjectKey> {
     Some(ObjectKey::new(claim.namespace(), source.name))
 }
 
+/// The snapshot that a claim is restored from.
+pub fn restored_from(claim: &PersistentVolumeClaim) -> Option<ObjectKey> {
+    let source = reference(claim).ok().flatten().filter(|source| source.kind == SNAPSHOT)?;
+    Some(ObjectKey::new(claim.namespace(), source.name))
+}
+
 /// What the driver is told. The source must be usable now, and kept from going away while it is copied.
 pub fn content(seen: &Claim, class: &StorageClass) -> Result<Option<VolumeContentSource>, Why> {
     let Some(reference) = reference(&seen.object)? else { return Ok(None) };
     let Reference { kind, name } = reference;
     let found = match &seen.source {
         Source::Claim { claim, volume } => clone(seen, class, name, claim.as_deref(), volume.as_deref()),
+        Source::Snapshot { snapshot, content, .. } => {
+            restore::content(seen, class, name, snapshot.as_deref(), content.as_deref())
+        }
         Source::None => Err("it was not read".to_owned()),
     };
     let text =
@@ -74,6 +87,9 @@ fn protected(source: &Source) -> bool {
         Source::None => true,
         Source::Claim { claim, .. } => {
             claim.as_ref().is_some_and(|claim| claim.has_finalizer(keys::CLONING_PROTECTION))
+        }
+        Source::Snapshot { snapshot, may_protect, .. } => {
+            !may_protect || snapshot.as_ref().is_some_and(|s| s.has_finalizer(keys::RESTORE_PROTECTION))
         }
     }
 }
@@ -158,6 +174,18 @@ pub fn decide(seen: &SourceClaim) -> Step<Action, Why> {
         Some(clone) => Step::Wait(Why::Cloning(clone.clone())),
         None if !seen.intents_read => Step::Wait(Why::IntentsUnread),
         None => Step::Do(Action::ReleaseSource),
+    }
+}
+
+/// A snapshot is released once nothing is restored from it: snapshot-controller waits for that.
+pub fn decide_snapshot(seen: &SourceSnapshot) -> Step<Action, Why> {
+    if !seen.object.has_finalizer(keys::RESTORE_PROTECTION) || seen.foreign {
+        return Step::Done;
+    }
+    match &seen.restore {
+        Some(claim) => Step::Wait(Why::Restoring(claim.clone())),
+        None if !seen.intents_read => Step::Wait(Why::IntentsUnread),
+        None => Step::Do(Action::ReleaseSnapshot),
     }
 }
 

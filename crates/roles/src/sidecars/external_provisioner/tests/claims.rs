@@ -251,7 +251,7 @@ fn refused_before_any_call() {
         name: "s".into(),
         api_group: Some(group.into()),
     };
-    let snapshot = source("VolumeSnapshot", "snapshot.storage.k8s.io");
+    let snapshot = source("VolumeSnapshot", "example.org");
     let with_source =
         |s: TypedLocalObjectReference| seen().claim(|c| c.spec.as_mut().unwrap().data_source = Some(s));
     let modes = |modes: &[&str]| {
@@ -265,7 +265,11 @@ fn refused_before_any_call() {
         c.spec.as_mut().unwrap().volume_attributes_class_name = Some("gold".into());
     };
     let table = [
-        ("snapshot", with_source(snapshot), "not supported yet"),
+        (
+            "snapshot of another group",
+            with_source(snapshot),
+            "right APIGroup. Expected snapshot.storage.k8s.io",
+        ),
         ("driver cannot", seen().settings(|s| s.creates = false), "does not support dynamic provisioning"),
         ("attributes class", seen().claim(vac), "does not support VolumeAttributesClass"),
         (
