@@ -74,6 +74,11 @@ impl Pods {
             }
         }
         self.point("logs");
+        // Reference 4.20: nothing is removed below a mount, not even a file that has the name of one of ours.
+        if let Some(mount) = self.mounts_below(root).await.map_err(io::Error::other)?.first() {
+            let text = format!("`{mount}` is mounted");
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+        }
         for plugin in Plugin::ALL {
             disk.remove_dir(&root.join("volumes").join(plugin.directory())).await?;
         }

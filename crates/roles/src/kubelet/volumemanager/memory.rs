@@ -143,6 +143,14 @@ impl Memory {
         all.map(|(uid, mount)| (uid.clone(), mount.clone())).collect()
     }
 
+    /// Whether a publication is known, or its mount is known to lead nowhere.
+    pub fn knows_mount(&self, target: &Target, mount: &Path) -> bool {
+        let state = self.state();
+        let held = |v: &VolumeState| v.mounts.get(target).is_some_and(|m| m.presence != Presence::Absent);
+        let stuck = state.stuck.get(&target.pod_uid).is_some_and(|mounts| mounts.contains(mount));
+        stuck || state.volumes.values().any(held)
+    }
+
     /// Whether something of a pod is mounted, or may be.
     pub fn left(&self, uid: &str) -> bool {
         let state = self.state();

@@ -109,6 +109,40 @@ impl Paths {
     }
 }
 
+/// What the path of a mount says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A filesystem of a pod.
+    Published { pod_uid: String, directory: String },
+    /// A staged filesystem; the directory is the hash of its handle.
+    Staged { driver: String, directory: String },
+    /// A device of a pod.
+    Mapped { directory: String, pod_uid: String },
+}
+
+impl Paths {
+    /// Where below the kubelet's directory a mount is, if it is where volumes are; not what is mounted inside of one.
+    pub fn place(&self, mount: &Path) -> Option<Place> {
+        let parts = |below: &Path| -> Option<Vec<String>> {
+            let rest = mount.strip_prefix(below).ok()?;
+            rest.components().map(|part| part.as_os_str().to_str().map(str::to_owned)).collect()
+        };
+        if let Some(parts) = parts(&self.pods()) {
+            let [uid, volumes, plugin, directory, last] = &parts[..] else { return None };
+            let ours = volumes == "volumes" && plugin == keys::CSI_PLUGIN_ESCAPED && last == "mount";
+            return ours.then(|| Place::Published { pod_uid: uid.clone(), directory: directory.clone() });
+        }
+        if let Some(parts) = parts(&self.devices()) {
+            let [directory, map, uid] = &parts[..] else { return None };
+            let ours = map == "dev";
+            return ours.then(|| Place::Mapped { directory: directory.clone(), pod_uid: uid.clone() });
+        }
+        let [driver, directory, last] = &parts(&self.plugin())?[..] else { return None };
+        let ours = last == "globalmount";
+        ours.then(|| Place::Staged { driver: driver.clone(), directory: directory.clone() })
+    }
+}
+
 fn escaped(spec_name: &str) -> String {
     spec_name.replace('/', "~")
 }

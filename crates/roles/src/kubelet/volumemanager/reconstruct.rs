@@ -18,7 +18,7 @@ use bowline_machinery::{Cache, RunError};
 
 use super::memory::Memory;
 use super::model::{Mode, Presence, Staging, Target};
-use super::paths::{Paths, VOL_DATA};
+use super::paths::{Paths, Place, VOL_DATA};
 use super::record::Record;
 
 /// Names below the directory of devices that are no volumes.
@@ -38,6 +38,7 @@ pub async fn reconstruct(
     }
     unless_failed(&paths.plugin(), scan.stages().await);
     unless_failed(&paths.devices(), scan.devices(pods).await);
+    unless_failed(&paths.pods(), scan.mount_table(pods).await);
     Ok(())
 }
 
@@ -60,32 +61,88 @@ impl Scan<'_> {
     async fn mounts(&self, uid: &str) -> io::Result<()> {
         let dir = self.paths.pod_volumes(uid);
         for name in self.directories(&dir).await? {
-            let mut target = Target { pod_uid: uid.to_owned(), spec_name: name };
-            let volume = match self.read_record(&self.paths.mount_record(&target)).await {
-                Some((driver, handle, record)) => {
-                    if let Some(spec_name) = record.spec_name() {
-                        target.spec_name = spec_name.to_owned();
+            unless_failed(&dir.join(&name), self.mount(uid, &name).await);
+        }
+        Ok(())
+    }
+
+    /// One publication, by the name of its directory.
+    async fn mount(&self, uid: &str, directory: &str) -> io::Result<()> {
+        let mut target = Target { pod_uid: uid.to_owned(), spec_name: directory.to_owned() };
+        let volume = match self.read_record(&self.paths.mount_record(&target)).await {
+            Some((driver, handle, record)) => {
+                if let Some(spec_name) = record.spec_name() {
+                    target.spec_name = spec_name.to_owned();
+                }
+                let volume = match record.inline() {
+                    true => name::inline_volume(uid, &target.spec_name),
+                    false => name::unique_volume(&driver, &handle),
+                };
+                self.memory.found(&volume, &driver, &handle);
+                Some(volume)
+            }
+            None => self.named(&target.spec_name),
+        };
+        let mount = self.paths.mount(&target);
+        match volume {
+            Some(volume) => {
+                self.memory.set_mount(&volume, &target, Mode::Filesystem, Presence::Uncertain);
+            }
+            None if self.mounted(&mount).await? => self.memory.add_stuck(uid, mount),
+            // Goes with the pod's directory.
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The mount table has the last word: what is mounted where volumes of ours are is known from here on, even if its
+    /// directory could not be read. What belongs to pods that are not in our records is left alone.
+    async fn mount_table(&self, pods: &[String]) -> io::Result<()> {
+        let mounts = self.host.kernel.mounts().await.map_err(io::Error::other)?;
+        for mount in mounts {
+            match self.paths.place(&mount.target) {
+                Some(Place::Published { pod_uid, directory }) if pods.contains(&pod_uid) => {
+                    let target = Target { pod_uid, spec_name: directory };
+                    if !self.memory.knows_mount(&target, &mount.target) {
+                        unless_failed(&mount.target, self.mount(&target.pod_uid, &target.spec_name).await);
                     }
-                    let volume = match record.inline() {
-                        true => name::inline_volume(uid, &target.spec_name),
-                        false => name::unique_volume(&driver, &handle),
-                    };
-                    self.memory.found(&volume, &driver, &handle);
-                    Some(volume)
                 }
-                None => self.named(&target.spec_name),
-            };
-            let mount = self.paths.mount(&target);
-            match volume {
-                Some(volume) => {
-                    self.memory.set_mount(&volume, &target, Mode::Filesystem, Presence::Uncertain);
+                Some(Place::Mapped { directory, pod_uid }) if pods.contains(&pod_uid) => {
+                    let target = Target { pod_uid, spec_name: directory };
+                    if !self.memory.knows_mount(&target, &mount.target) {
+                        self.mapped(target, &mount.target).await;
+                    }
                 }
-                None if self.mounted(&mount).await? => self.memory.add_stuck(uid, mount),
-                // Goes with the pod's directory.
-                None => {}
+                Some(Place::Staged { driver, directory }) => self.staged(&driver, &directory).await,
+                Some(_) | None => {}
             }
         }
         Ok(())
+    }
+
+    /// A mapped device whose directory could not be listed. Without a record and an object it is never unmapped.
+    async fn mapped(&self, target: Target, mount: &Path) {
+        let record = self.paths.device_data(&target.spec_name).join(VOL_DATA);
+        let volume = self.read(&record).await.map(|(volume, _)| volume);
+        match volume.or_else(|| self.named(&target.spec_name)) {
+            Some(volume) => {
+                let staging = Staging::Block(target.spec_name.clone());
+                self.memory.set_stage(&volume, &staging, Presence::Uncertain);
+                self.memory.set_mount(&volume, &target, Mode::Block, Presence::Uncertain);
+            }
+            None => self.memory.add_stuck(&target.pod_uid, mount.to_owned()),
+        }
+    }
+
+    /// A staged filesystem whose directory could not be listed.
+    async fn staged(&self, driver: &str, directory: &str) {
+        let dir = self.paths.plugin().join(driver).join(directory);
+        let record = self.read(&dir.join(VOL_DATA)).await.map(|(volume, _)| volume);
+        if let Some(volume) = record.or_else(|| self.hashed(driver, directory))
+            && self.memory.get(&volume).is_none_or(|v| !v.stages.contains_key(&Staging::Filesystem))
+        {
+            self.memory.set_stage(&volume, &Staging::Filesystem, Presence::Uncertain);
+        }
     }
 
     /// Upstream does not look here, and so forgets a volume when it dies between stage and publish.
@@ -291,6 +348,36 @@ mod tests {
             record.write(&host, &dir.join(VOL_DATA)).await.unwrap();
         }
         (host, fake, paths)
+    }
+
+    /// Reference 4.16: a pod's directory that cannot be listed hides no mount, and what is another's stays another's.
+    #[tokio::test]
+    async fn edge_4_16_the_mount_table_tells_of_what_cannot_be_listed() {
+        let (host, fake, paths) = machine().await;
+        let target = |uid: &str, name: &str| Target { pod_uid: uid.into(), spec_name: name.into() };
+        for (uid, name) in [("uid", "recorded"), ("uid", "unknown"), ("other", "foreign")] {
+            let target = target(uid, name);
+            host.disk.create_dir_all(&paths.mount(&target), DIR_MODE).await.unwrap();
+            host.kernel.bind(&paths.pods(), &paths.mount(&target), false).await.unwrap();
+        }
+        let own = target("uid", "recorded");
+        let record = Record::mount("a.example", "h", "node", &own, false);
+        record.write(&host, &paths.mount_record(&own)).await.unwrap();
+        let device = |name: &str| paths.device_map(name).join("uid");
+        host.kernel.bind(&device("d"), &device("c"), false).await.unwrap();
+        // Every listing fails: of the pod's volumes, of the drivers, of the devices.
+        for _ in 0..3 {
+            fake.fail_later("list", 0, EIO);
+        }
+        let memory = Memory::default();
+        reconstruct(&host, &paths, &["uid".to_owned()], &Cache::default(), &memory).await.unwrap();
+        assert_eq!(memory.presence("kubernetes.io/csi/a.example^h", &own), Presence::Uncertain);
+        assert_eq!(
+            memory.presence("kubernetes.io/csi/c.example^c", &target("uid", "c")),
+            Presence::Uncertain
+        );
+        assert_eq!(memory.stuck(), [("uid".to_owned(), paths.mount(&target("uid", "unknown")))]);
+        assert!(memory.left("uid") && !memory.left("other"));
     }
 
     /// One directory that cannot be read keeps neither the kubelet from starting nor another volume from being found.
