@@ -2,7 +2,7 @@ mod memory;
 
 use std::sync::Arc;
 
-use bowline_api::{Meta, VolumeSnapshotClass, VolumeSnapshotContent, keys};
+use bowline_api::{VolumeSnapshotClass, VolumeSnapshotContent, keys};
 use bowline_machinery::{Change, Step};
 use k8s_openapi::api::core::v1::SecretReference;
 use serde_json::{Value, json};
