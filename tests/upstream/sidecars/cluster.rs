@@ -20,12 +20,14 @@ const LEASE: [&str; 3] = [
     "--leader-election-retry-period=1s",
 ];
 
+const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
+
 /// The sidecars that upstream's module proxy serves, with the gates that the script needs.
 pub const SIDECARS: [(&str, &[&str]); 4] = [
     ("csi-provisioner", &["--feature-gates=VolumeAttributesClass=true"]),
     ("csi-resizer", &["--feature-gates=VolumeAttributesClass=true"]),
-    ("csi-snapshotter", &["--feature-gates=CSIVolumeGroupSnapshot=true"]),
-    ("snapshot-controller", &["--feature-gates=CSIVolumeGroupSnapshot=true"]),
+    ("csi-snapshotter", &[GROUPS]),
+    ("snapshot-controller", &[GROUPS]),
 ];
 
 pub struct SidecarCluster {
@@ -103,14 +105,17 @@ impl SidecarCluster {
         let address = format!("--csi-address={}", self.setup.socket().display());
         // Its controller knows no driver.
         let address = (program != "snapshot-controller").then_some(address.as_str());
-        let words: Vec<&str> =
-            address.into_iter().chain(LEASE).chain(["--v=5"]).chain(gates.iter().copied()).collect();
+        let words = address.into_iter().chain(LEASE).chain(["--v=5"]).chain(gates.iter().copied());
+        // Ours have no group snapshots yet and refuse the gate.
+        let words: Vec<&str> = words.filter(|word| by == By::Upstream || *word != GROUPS).collect();
         self.setup.account_program(by, program, log, &words).await
     }
 
-    pub async fn sidecars(&self, by: By) -> Vec<Program> {
+    /// All of [`SIDECARS`]: these of ours, upstream's in the other places.
+    pub async fn sidecars(&self, ours: &[&str]) -> Vec<Program> {
         let mut started = Vec::new();
         for (program, _) in SIDECARS {
+            let by = if ours.contains(&program) { By::Us } else { By::Upstream };
             started.push(self.sidecar(by, program, program).await);
         }
         started

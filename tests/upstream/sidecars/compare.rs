@@ -16,7 +16,10 @@ pub fn assert_named(upstream: &Writes, ours: &Writes) {
         differences.iter().filter(|line| !patterns.iter().any(|pattern| fits(pattern, line))).collect();
     let stale: Vec<&String> =
         patterns.iter().filter(|pattern| !differences.iter().any(|line| fits(pattern, line))).collect();
-    assert!(unnamed.is_empty() && stale.is_empty(), "not named: {unnamed:#?}\nnamed without need: {stale:#?}");
+    assert!(
+        unnamed.is_empty() && stale.is_empty(),
+        "not named: {unnamed:#?}\nnamed without need: {stale:#?}"
+    );
 }
 
 fn patterns(document: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::cluster::SidecarCluster;
 use super::objects::{CLAIM, VOLUME};
-use super::script::is_bound;
+use super::script::{LARGE, has_capacity, is_bound, is_modified};
 use crate::setup::By;
 use crate::support::program::Program;
 
@@ -49,12 +49,14 @@ impl<'a> Running<'a> {
         for (_, program) in &self.programs {
             program.signal("TERM");
         }
-        let names: Vec<&str> = self.programs.iter().map(|(name, _)| *name).collect();
-        for (at, name) in names.into_iter().enumerate() {
-            self.programs[at].1.ended();
-            self.programs[at].1 = self.launch(name).await;
+        for (_, program) in &mut self.programs {
+            program.ended();
         }
+        // The answers are for programs that are gone; their successors would take a silent driver for a broken one.
         self.cluster.setup.gate.release();
+        for at in 0..self.programs.len() {
+            self.programs[at].1 = self.launch(self.programs[at].0).await;
+        }
     }
 
     fn program(&self, name: &str) -> &Program {
@@ -72,6 +74,25 @@ impl<'a> Running<'a> {
         self.cluster.setup.gate.hold_at(&uid);
         self.program("csi-provisioner").signal("CONT");
         self.replace("CreateVolume").await;
+        self.cluster.objects.until(CLAIM, name, "Bound", is_bound).await;
+    }
+
+    pub async fn expand(&mut self, name: &str) {
+        let handle = self.cluster.handle(name).await;
+        self.roll_at(&handle, "ControllerExpandVolume", self.cluster.grow(name)).await;
+        self.cluster.objects.until(CLAIM, name, "expanded", |claim| has_capacity(claim, LARGE)).await;
+    }
+
+    pub async fn modify(&mut self, name: &str) {
+        let handle = self.cluster.handle(name).await;
+        self.roll_at(&handle, "ControllerModifyVolume", self.cluster.want_class(name, "far")).await;
+        self.cluster.objects.until(CLAIM, name, "modified", |claim| is_modified(claim, "far")).await;
+    }
+
+    pub async fn clone_volume(&mut self, name: &str, source: &str) {
+        let handle = self.cluster.handle(source).await;
+        let fill = self.cluster.fill_block(name, "", "PersistentVolumeClaim", source);
+        self.roll_at(&handle, "CreateVolume from a volume", fill).await;
         self.cluster.objects.until(CLAIM, name, "Bound", is_bound).await;
     }
 
