@@ -5,10 +5,13 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod audit;
 mod failures;
 mod health;
 mod pages;
 mod pod;
+mod probes;
+mod sidecars;
 #[path = "../support/mod.rs"]
 mod support;
 

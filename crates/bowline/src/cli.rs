@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::apiserver::KubeApiserver;
+use crate::audit::Audit;
 use crate::demo::Demo;
 use crate::drivers::Driver;
 use crate::programs::{PROGRAMS, help};
@@ -40,7 +41,8 @@ impl Cli {
     pub fn read(argv: Vec<OsString>) -> Self {
         let mut command = help::with_groups(Self::command(), PROGRAMS);
         // Their own parser reads them; here they are names that a mistyped one is compared with.
-        let names = PROGRAMS.iter().map(|entry| clap::Command::new(entry.program.name).hide(true));
+        let single = PROGRAMS.iter().map(|entry| entry.program.name).filter(|name| !name.contains(' '));
+        let names = single.map(|name| clap::Command::new(name).hide(true));
         command = command.subcommands(names);
         let matches =
             command.try_get_matches_from_mut(with_subcommand(argv)).unwrap_or_else(|error| error.exit());
@@ -70,6 +72,7 @@ pub enum Command {
     #[command(subcommand)]
     Node(NodeCommand),
     Rbac(Rbac),
+    Audit(Audit),
 }
 
 #[cfg(test)]

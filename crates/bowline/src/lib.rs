@@ -1,6 +1,7 @@
 //! The binary's parts: command line, wiring of all roles in one process, the demo.
 
 pub mod apiserver;
+pub mod audit;
 pub mod cli;
 pub mod demo;
 pub mod drivers;
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
             Command::Store(store) => store.run().await,
             Command::Node(node) => node.run().await,
             Command::Rbac(rbac) => rbac.run(),
+            Command::Audit(audit) => audit.run().await,
         }
     })
 }

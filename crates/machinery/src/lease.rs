@@ -69,6 +69,8 @@ pub struct Lease {
     changed: Instant,
     /// The roles whose caches it waits for.
     roles: Option<Starts>,
+    /// The lease that must be held first.
+    behind: Option<Leadership>,
 }
 
 impl Drop for Lease {
@@ -90,6 +92,7 @@ impl Lease {
             known: None,
             changed: Instant::now(),
             roles: None,
+            behind: None,
         };
         (lease, leadership)
     }
@@ -98,6 +101,13 @@ impl Lease {
     /// to lead.
     pub fn after_roles(mut self, roles: Starts) -> Self {
         self.roles = Some(roles);
+        self
+    }
+
+    /// Asks for the lease only while this process holds the other one. Until then it reads the lease like any candidate, so
+    /// that after a leader died it does not begin only then to count how long the record stands.
+    pub fn behind(mut self, first: Leadership) -> Self {
+        self.behind = Some(first);
         self
     }
 
@@ -144,6 +154,21 @@ impl Lease {
         loop {
             let random = self.host.random.clone();
             let spread = timing.retry + jitter(&*random, timing.retry.mul_f64(SPREAD));
+            if let Some(first) = self.behind.clone()
+                && !first.held()
+            {
+                if first.ended() {
+                    return false;
+                }
+                self.look().await;
+                let turn = async {
+                    if !first.acquired().await {
+                        std::future::pending().await
+                    }
+                };
+                let _ = timeout(spread, turn).await;
+                continue;
+            }
             let pause = match timeout(timing.renew, self.attempt()).await {
                 Ok(Ok(Tried::Held(sent))) => return self.leadership.extend(sent, timing.renew),
                 // A leader that died is followed when its record ends, not a retry period later.
@@ -217,6 +242,21 @@ impl Lease {
         }
         self.leadership.slow_path();
         self.attempt().await
+    }
+
+    /// Reads the lease without asking for it. One that cannot be read is read again by the next look.
+    async fn look(&mut self) {
+        match timeout(self.settings.timing.renew, self.api.get_opt(&self.settings.name)).await {
+            Ok(Ok(read)) => self.saw(read),
+            Ok(Err(error)) => {
+                tracing::debug!(
+                    lease = self.settings.name,
+                    error = one_line(&error),
+                    "cannot read the lease"
+                );
+            }
+            Err(_) => tracing::debug!(lease = self.settings.name, "the API server does not answer"),
+        }
     }
 
     async fn attempt(&mut self) -> Result<Tried, kube::Error> {

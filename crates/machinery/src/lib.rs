@@ -2,6 +2,7 @@
 //!
 //! Reading order: `role` (the shape of a role and its runner), `ports` (what a role is given), then the tools.
 
+pub mod backlog;
 pub mod backoff;
 pub mod cache;
 pub mod capability;

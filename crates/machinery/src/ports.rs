@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bowline_host::Host;
 use tokio_util::sync::CancellationToken;
 
+use crate::backlog::Backlog;
 use crate::client::{Client, Clients, Subject};
 use crate::effect::{EffectError, Effects};
 use crate::events::{Recorder, Sink};
@@ -39,6 +40,8 @@ pub struct Ports {
     pub metrics: Metrics,
     /// Which roles of the process still fill their caches.
     pub starts: Starts,
+    /// What waits in the queues of all roles.
+    pub backlog: Backlog,
     /// The lease without which no effect may begin; `None` where there is no other replica.
     pub leadership: Option<Leadership>,
     events: Sink,
@@ -60,6 +63,7 @@ impl Ports {
             stop,
             metrics,
             starts,
+            backlog: Backlog::default(),
             leadership: None,
             events,
             clients: None,

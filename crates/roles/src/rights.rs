@@ -120,6 +120,17 @@ pub const SNAPSHOT_CONTROLLER: Rights = &[
 /// In the namespace of their leases.
 pub const SNAPSHOT_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
 
+pub const HEALTH_MONITOR: Rights = &[
+    "persistentvolumes: list watch",
+    "persistentvolumeclaims: list watch",
+    "nodes: list watch",
+    "pods: list watch",
+    "events: list watch create patch",
+];
+
+/// In the namespace of its lease.
+pub const HEALTH_MONITOR_LEASES: Rights = &["leases.coordination.k8s.io: get create update"];
+
 /// Of a sidecar whose classes or volumes name secrets.
 pub const SECRETS: Rights = &["secrets: get"];
 

@@ -26,7 +26,7 @@ const READS: [&str; 13] = [
 ];
 
 /// Reads of what a role remembers or shares, by field and name.
-const MEMORIES: [&str; 47] = [
+const MEMORIES: &[&str] = &[
     "absent.contains",
     "assumed.on",
     "assumed.pods",
@@ -46,12 +46,17 @@ const MEMORIES: [&str; 47] = [
     "memory.handed_on",
     "memory.in_use_when_gone",
     "memory.intents_read",
+    "memory.is_failed",
+    "memory.knows",
     "memory.lease",
     "memory.lease_age",
+    "memory.listed",
     "memory.may_protect",
+    "memory.not_ready_since",
     "memory.noted",
     "memory.offered",
     "memory.plugin",
+    "memory.reading",
     "memory.restore_of",
     "memory.rival_versions",
     "memory.status_age",

@@ -13,7 +13,13 @@ use super::sidecar::{self, Kind};
 use super::{Group, Run, VERSION};
 
 /// Gates of upstream's program; the lease is always handed over.
-const GATES: &[&str] = &["MutableCSINodeAllocatableCount true fixed\nReleaseLeaderElectionOnExit true fixed"];
+pub(super) const GATES: &[&str] =
+    &["MutableCSINodeAllocatableCount true fixed\nReleaseLeaderElectionOnExit true fixed"];
+
+/// Upstream's lock of a driver.
+pub(super) fn lock(driver: &str) -> String {
+    format!("external-attacher-leader-{driver}")
+}
 
 #[derive(Debug, Args)]
 pub struct CsiAttacher {
@@ -47,7 +53,7 @@ impl Run for CsiAttacher {
             program: Self::PROGRAM.name,
             component: Attacher::NAME,
             environment: Environment::Ignored,
-            lock: |driver| format!("external-attacher-leader-{driver}"),
+            lock,
         };
         sidecar::run(kind, &shared, |ports, sidecar| role::run::<Attacher>(ports, (sidecar, own))).await
     }

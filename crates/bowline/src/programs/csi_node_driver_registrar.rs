@@ -91,7 +91,7 @@ impl Run for CsiNodeDriverRegistrar {
 }
 
 /// Whether the socket is there and answers as this driver: it may have been removed, or taken by another process.
-async fn health(host: Host, flags: Flags, named: Named) -> Answer {
+pub(super) async fn health(host: Host, flags: Flags, named: Named) -> Answer {
     let wrong = |text: String| Answer::new(StatusCode::INTERNAL_SERVER_ERROR, text);
     let absent = || Answer::new(StatusCode::NOT_FOUND, "registration socket does not exist");
     let Some(driver) = named.get() else { return absent() };

@@ -13,9 +13,19 @@ use super::{Group, Run, VERSION};
 
 const VOLUME_ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 /// Gates of upstream's program; the lease is always handed over.
-const GATES: &[&str] = &[
+pub(super) const GATES: &[&str] = &[
     "RecoverVolumeExpansionFailure true fixed\nVolumeAttributesClass true switch\nAnnotateFsResize false fixed\nReleaseLeaderElectionOnExit true fixed",
 ];
+
+/// Upstream's lock of a driver.
+pub(super) fn lock(driver: &str) -> String {
+    format!("external-resizer-{driver}")
+}
+
+/// What of the gates the controllers look at.
+pub(super) fn switched(gates: &Gates) -> external_resizer::Gates {
+    external_resizer::Gates { volume_attributes_class: gates.enabled(VOLUME_ATTRIBUTES_CLASS) }
+}
 
 #[derive(Debug, Args)]
 pub struct CsiResizer {
@@ -47,13 +57,12 @@ impl Run for CsiResizer {
         let Self { shared, own } = self;
         let known = Gates::known(GATES).map_err(anyhow::Error::msg)?;
         let gates = Gates::parse(&known, &shared.feature_gates).map_err(anyhow::Error::msg)?;
-        let gates =
-            external_resizer::Gates { volume_attributes_class: gates.enabled(VOLUME_ATTRIBUTES_CLASS) };
+        let gates = switched(&gates);
         let kind = Kind {
             program: Self::PROGRAM.name,
             component: external_resizer::NAME,
             environment: Environment::Ignored,
-            lock: |driver| format!("external-resizer-{driver}"),
+            lock,
         };
         sidecar::run(kind, &shared, |ports, sidecar| external_resizer::run(ports, sidecar, own, gates)).await
     }

@@ -13,7 +13,13 @@ use super::sidecar::{self, Kind};
 use super::{Group, Run, VERSION};
 
 /// Gates of upstream's program; the lease is always handed over.
-const GATES: &[&str] = &["CSIVolumeGroupSnapshot false fixed\nReleaseLeaderElectionOnExit true fixed"];
+pub(super) const GATES: &[&str] =
+    &["CSIVolumeGroupSnapshot false fixed\nReleaseLeaderElectionOnExit true fixed"];
+
+/// Upstream's lock of a driver.
+pub(super) fn lock(driver: &str) -> String {
+    format!("external-snapshotter-leader-{driver}")
+}
 
 #[derive(Debug, Args)]
 pub struct CsiSnapshotter {
@@ -54,7 +60,7 @@ impl Run for CsiSnapshotter {
             program: Self::PROGRAM.name,
             component: Snapshotter::NAME,
             environment: Environment::Ignored,
-            lock: |driver| format!("external-snapshotter-leader-{driver}"),
+            lock,
         };
         sidecar::run(kind, &shared, |ports, sidecar| role::run::<Snapshotter>(ports, (sidecar, own))).await
     }

@@ -27,9 +27,14 @@ pub fn choose(table: &[Entry], argv: impl IntoIterator<Item = OsString>) -> Opti
     if let Some(entry) = Path::new(&argv0).file_name().and_then(find) {
         return Some(Chosen { entry, argv0, words });
     }
-    let entry = words.first().and_then(|word| find(word))?;
-    let argv0 = words.remove(0);
-    Some(Chosen { entry, argv0, words })
+    // A program may have a name of two words; the longest that fits is meant.
+    let named = |entry: &&Entry| {
+        let name: Vec<&str> = entry.program.name.split(' ').collect();
+        words.len() >= name.len() && name.iter().zip(&words).all(|(part, word)| word == part)
+    };
+    let entry = table.iter().filter(named).max_by_key(|entry| entry.program.name.split(' ').count())?;
+    words.drain(..entry.program.name.split(' ').count());
+    Some(Chosen { entry, argv0: entry.program.name.into(), words })
 }
 
 /// Runs a program to its end.

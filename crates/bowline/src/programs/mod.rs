@@ -3,6 +3,7 @@
 //! Each reads its command line as upstream's does and is one line of [`PROGRAMS`]; the rest of `bowline` is clap's.
 
 mod csi_attacher;
+mod csi_external_health_monitor_controller;
 mod csi_node_driver_registrar;
 mod csi_provisioner;
 mod csi_resizer;
@@ -13,8 +14,11 @@ mod kube;
 mod kube_controller_manager;
 mod kube_scheduler;
 mod kubelet;
+mod livenessprobe;
+mod node_sidecars;
 mod process;
 mod sidecar;
+mod sidecars;
 mod snapshot_controller;
 mod start;
 
@@ -28,6 +32,7 @@ use bowline_apiserver::GIT_VERSION;
 use bowline_machinery::flags::{LoggingArgs, Program, Stop, Version, command, mismatches};
 
 pub use dispatch::{Chosen, choose, run};
+pub use sidecars::rights as sidecar_rights;
 pub use start::Ready;
 
 /// What a parent says on a kubelet's standard input when it is to leave its machine clean.
@@ -52,6 +57,10 @@ pub trait Run: clap::Args + Send + 'static {
     /// Flags that upstream does not have.
     const ADDITIONS: &'static [&'static str] = &[];
 
+    /// The same, where they depend on what else the program is made of.
+    fn additions() -> Vec<&'static str> {
+        Self::ADDITIONS.to_vec()
+    }
     /// The command line with what a file that it names adds to it.
     fn expand(words: &[String]) -> Result<Vec<String>, String> {
         Ok(words.to_vec())
@@ -73,7 +82,7 @@ pub struct Entry {
 
 impl Entry {
     pub const fn of<P: Run>() -> Self {
-        let mismatches = || mismatches(&command::<P>(&P::PROGRAM), P::PROGRAM.upstream, P::ADDITIONS);
+        let mismatches = || mismatches(&command::<P>(&P::PROGRAM), P::PROGRAM.upstream, &P::additions());
         Self { program: P::PROGRAM, group: P::GROUP, start: start::start::<P>, mismatches }
     }
 
@@ -93,5 +102,10 @@ pub const PROGRAMS: &[Entry] = &[
     Entry::of::<csi_resizer::CsiResizer>(),
     Entry::of::<csi_snapshotter::CsiSnapshotter>(),
     Entry::of::<snapshot_controller::SnapshotController>(),
+    Entry::of::<csi_external_health_monitor_controller::CsiExternalHealthMonitorController>(),
     Entry::of::<csi_node_driver_registrar::CsiNodeDriverRegistrar>(),
+    Entry::of::<livenessprobe::Livenessprobe>(),
+    Entry::of::<sidecars::SidecarsArgs>(),
+    Entry::of::<sidecars::Top>(),
+    Entry::of::<node_sidecars::NodeSidecars>(),
 ];

@@ -105,7 +105,8 @@ pub(super) fn certificate_user(certificate: &[u8]) -> Option<User> {
     Some(User { name: user.name, uid: user.uid, groups: user.groups, extra: user.extra })
 }
 
-fn show_leadership(metrics: &Metrics, leadership: Leadership) {
+/// Shows a lease in the metrics.
+pub(super) fn show_leadership(metrics: &Metrics, leadership: Leadership) {
     metrics.on_scrape(move |metrics| {
         metrics.leading(leadership.name(), leadership.held());
         metrics.slow_renewals(leadership.name(), leadership.slow_paths());

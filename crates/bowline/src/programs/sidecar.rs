@@ -14,6 +14,7 @@ use bowline_machinery::lease::settings::sanitize;
 use bowline_machinery::serve::{Bound, Check, Everyone, Pages};
 use bowline_machinery::supervise::beside;
 use bowline_machinery::{Leadership, Ports, RunError, Sidecar};
+use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use super::process::{Process, tell_unreached};
@@ -48,7 +49,7 @@ where
 {
     let mut process = Process::begin()?;
     let ports = process.connect(kind.program, shared.kubeconfig.as_deref(), &kind.environment).await?;
-    serve(&process, &ports, &shared.endpoint).await?;
+    serve(&process, &ports, &shared.endpoint, |pages| pages).await?;
     tokio::spawn(tell_unreached(ports.client.clone()));
     let sidecar = tokio::select! {
         biased;
@@ -56,8 +57,7 @@ where
         sidecar = driver(&ports, kind.component, shared) => sidecar?,
     };
     let namespace = namespace(&ports, shared.election.leader_election_namespace.as_deref()).await;
-    // Tenants with the role `edit` may write leases there, so nothing is stored that is acted on later.
-    let sidecar = sidecar.in_namespace(if namespace == OPEN_NAMESPACE { "" } else { &namespace });
+    let sidecar = sidecar.in_namespace(own_namespace(&namespace));
     let ports = match shared.election.leader_election().map_err(anyhow::Error::msg)? {
         None => ports,
         Some(election) => {
@@ -72,8 +72,20 @@ where
     process.end(ended).await
 }
 
+/// Where a sidecar may store what it acts on later: tenants with the role `edit` may write leases in the open namespace, so
+/// nothing is stored there.
+pub(super) fn own_namespace(namespace: &str) -> &str {
+    if namespace == OPEN_NAMESPACE { "" } else { namespace }
+}
+
+/// Names of the flags that all sidecars share.
+pub(super) fn shared_flags() -> Vec<String> {
+    let command = SidecarArgs::augment_args(clap::Command::new("shared"));
+    command.get_arguments().filter_map(|argument| argument.get_long().map(String::from)).collect()
+}
+
 /// The driver, once it listens and says that it is ready.
-async fn driver(ports: &Ports, component: &'static str, shared: &SidecarArgs) -> Result<Sidecar> {
+pub(super) async fn driver(ports: &Ports, component: &'static str, shared: &SidecarArgs) -> Result<Sidecar> {
     dial(ports, &shared.csi_address).await?;
     let sidecar = Sidecar::connect(ports, component, &shared.csi_address, shared.timeout, shared.backoff());
     Ok(sidecar.await?)
@@ -100,14 +112,19 @@ pub(super) async fn namespace(ports: &Ports, flag: Option<&str>) -> String {
     lease_namespace(flag, environment.as_deref(), account.as_deref()).to_owned()
 }
 
-/// Starts before, and without regard to, the election.
-pub(super) async fn serve(process: &Process, ports: &Ports, endpoint: &EndpointArgs) -> Result<()> {
+/// Starts before, and without regard to, the election. `more` adds pages of the program's own where health is served.
+pub(super) async fn serve(
+    process: &Process,
+    ports: &Ports,
+    endpoint: &EndpointArgs,
+    more: impl FnOnce(Pages) -> Pages,
+) -> Result<()> {
     let Some(address) = endpoint.address().map_err(anyhow::Error::msg)? else { return Ok(()) };
     let flag = if endpoint.serves_health() { "--http-endpoint" } else { "--metrics-address" };
     let bound = Bound::bind(&process.host, flag, address, None).await.context("serve metrics")?;
     let mut pages = Pages::new(Everyone).metrics(&endpoint.metrics_path, &ports.metrics);
     if endpoint.serves_health() {
-        pages = pages.check("/healthz/leader-election", renewal(process.leadership.clone()));
+        pages = more(pages.check("/healthz/leader-election", renewal(process.leadership.clone())));
     }
     tokio::spawn(bound.serve(pages, process.stop.clone()));
     Ok(())

@@ -62,7 +62,7 @@ impl Run for SnapshotController {
         let mut process = Process::begin()?;
         let name = Self::PROGRAM.name;
         let ports = process.connect(name, self.kubeconfig.as_deref(), &Environment::Ignored).await?;
-        serve(&process, &ports, &self.endpoint).await?;
+        serve(&process, &ports, &self.endpoint, |pages| pages).await?;
         tokio::spawn(tell_unreached(ports.client.clone()));
         let ports = match self.election.leader_election().map_err(anyhow::Error::msg)? {
             None => ports,

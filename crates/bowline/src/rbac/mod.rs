@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use bowline_roles::controllers::enabled;
 use bowline_roles::rights;
 
+use crate::programs::sidecar_rights;
 use crate::terminal::Terminal;
 pub use objects::{Grant, Holder, grant_objects};
 
@@ -33,11 +34,10 @@ fn tokens(accounts: &[&str]) -> Vec<objects::Rule> {
 /// Print the least rights of programs, for kubectl apply
 #[derive(clap::Args)]
 pub struct Rbac {
-    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher, csi-resizer,
-    /// csi-snapshotter, snapshot-controller
+    /// kube-controller-manager (the default), kube-scheduler, csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter, snapshot-controller, csi-external-health-monitor-controller, sidecars
     #[arg(value_name = "PROGRAM", default_value = "kube-controller-manager")]
     programs: Vec<String>,
-    /// Controllers that kube-controller-manager runs, as in its own flag
+    /// Controllers that kube-controller-manager or sidecars runs, as in its own flag
     #[arg(
         long,
         value_name = "NAMES",
@@ -97,14 +97,16 @@ impl Rbac {
             "csi-resizer" => resizer(self.secrets),
             "csi-snapshotter" => snapshotter(self.secrets),
             "snapshot-controller" => snapshot_controller(),
-            "csi-node-driver-registrar" => {
-                bail!("csi-node-driver-registrar asks nothing of the API server and needs no rights")
+            "csi-external-health-monitor-controller" => health_monitor(),
+            "sidecars" => sidecars(&self.controllers, self.secrets)?,
+            "csi-node-driver-registrar" | "livenessprobe" => {
+                bail!("{program} asks nothing of the API server and needs no rights")
             }
             "kubelet" => bail!(
                 "a kubelet has the rights of its node: give it a certificate for the user system:node:NAME in the group system:nodes"
             ),
             other => bail!(
-                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter, snapshot-controller"
+                "`{other}` is none of kube-controller-manager, kube-scheduler, csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter, snapshot-controller, csi-external-health-monitor-controller, sidecars"
             ),
         })
     }
@@ -139,6 +141,21 @@ pub fn snapshot_controller() -> Grant {
 /// What csi-resizer may; with the secrets that volumes name.
 pub fn resizer(secrets: bool) -> Grant {
     sidecar("csi-resizer", rights::RESIZER, &[rights::RESIZER_LEASES], secrets)
+}
+
+/// What `bowline sidecars` may with these controllers: the rights of all of them, for one account.
+fn sidecars(controllers: &[String], secrets: bool) -> Result<Grant> {
+    let (mut all, leases) = sidecar_rights(controllers).map_err(anyhow::Error::msg)?;
+    if secrets {
+        all.extend(rights::each(rights::SECRETS));
+    }
+    Ok(Grant::new("sidecars", all.into_iter(), objects::rules(leases.into_iter())))
+}
+
+/// What csi-external-health-monitor-controller may; it needs no secrets.
+pub fn health_monitor() -> Grant {
+    let leases = &[rights::HEALTH_MONITOR_LEASES];
+    sidecar("csi-external-health-monitor-controller", rights::HEALTH_MONITOR, leases, false)
 }
 
 fn sidecar(

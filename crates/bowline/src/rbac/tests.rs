@@ -64,6 +64,7 @@ fn sidecars_need_no_more_than_upstreams() {
     let resizer = include_str!("../../../../tests/peers/rbac/csi-resizer.yaml");
     let snapshotter = include_str!("../../../../tests/peers/rbac/csi-snapshotter.yaml");
     let controller = include_str!("../../../../tests/peers/rbac/snapshot-controller.yaml");
+    let monitor = include_str!("../../../../tests/peers/rbac/csi-external-health-monitor-controller.yaml");
     // Upstream's provisioner reads the class that a claim names, too; its manifest does not say so.
     let class = Right { group: "storage.k8s.io", resource: "volumeattributesclasses".into(), verb: "get" };
     // It also puts a finalizer on snapshots since 6.3, and does without where it may not.
@@ -81,6 +82,8 @@ fn sidecars_need_no_more_than_upstreams() {
         (rights::SNAPSHOT_LEASES, snapshotter, "Role", vec![]),
         (rights::SNAPSHOT_CONTROLLER, controller, "ClusterRole", vec![]),
         (rights::SNAPSHOT_LEASES, controller, "Role", vec![]),
+        (rights::HEALTH_MONITOR, monitor, "ClusterRole", vec![]),
+        (rights::HEALTH_MONITOR_LEASES, monitor, "Role", vec![]),
     ];
     for (table, text, kind, expected) in cases {
         let rules = manifest(text, kind);
@@ -88,6 +91,22 @@ fn sidecars_need_no_more_than_upstreams() {
         let beyond: Vec<Right> = rights::each(table).filter(|right| !allows(&rules, right)).collect();
         assert_eq!(beyond, expected, "{kind} of {table:?}");
     }
+}
+
+#[test]
+fn sidecars_in_one_process_have_the_rights_of_those_that_are_enabled() {
+    let grant = |controllers: &str| rbac(controllers).grant("sidecars");
+    let resources = |grant: &Grant| -> BTreeSet<String> {
+        grant.cluster.iter().flat_map(|rule| rule.resources.clone()).collect()
+    };
+    let attacher = resources(&grant("attacher,livenessprobe").expect("known"));
+    assert!(
+        attacher.contains("volumeattachments/status") && !attacher.contains("storageclasses"),
+        "{attacher:?}"
+    );
+    let all = resources(&grant("*").expect("known"));
+    assert!(all.is_superset(&attacher) && all.contains("storageclasses"), "{all:?}");
+    assert!(grant("mounter").is_err());
 }
 
 fn rbac(controllers: &str) -> Rbac {

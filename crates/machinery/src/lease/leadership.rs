@@ -74,6 +74,12 @@ impl Leadership {
         self.counts(&term)
     }
 
+    /// Whether the candidacy is over: it was lost, ran out or was handed over, and never leads again.
+    pub fn ended(&self) -> bool {
+        let term = *self.term();
+        matches!(term, Term::Over) || (matches!(term, Term::Leading { .. }) && !self.counts(&term))
+    }
+
     fn counts(&self, term: &Term) -> bool {
         matches!(*term, Term::Leading { until, until_uptime, .. }
             if Instant::now() < until && self.inner.uptime.uptime() < until_uptime)

@@ -172,6 +172,10 @@ impl Server {
     }
 
     fn candidate_on(&self, identity: &str, host: Host) -> Candidate {
+        self.candidate_behind(identity, host, None)
+    }
+
+    fn candidate_behind(&self, identity: &str, host: Host, behind: Option<Leadership>) -> Candidate {
         let fault = Arc::new(Mutex::new(Fault::None));
         let (server, faults) = (self.clone(), fault.clone());
         let (client, _) =
@@ -184,7 +188,8 @@ impl Server {
             timing: Timing::SIDECARS,
             release_on_exit: true,
         };
-        let (lease, leadership) = Lease::new(client.clone(), host.clone(), settings);
+        let (mut lease, leadership) = Lease::new(client.clone(), host.clone(), settings);
+        lease.behind = behind;
         let stop = CancellationToken::new();
         let task = tokio::spawn(lease.run(stop.clone()));
         let informers = Informers::new(client.clone(), host.random.clone(), CancellationToken::new());
@@ -242,6 +247,36 @@ async fn of_two_candidates_one_leads_and_its_death_is_followed_within_the_lease(
     assert_eq!((server.holder().as_str(), &server.spec()["leaseTransitions"]), ("two", &json!(1)));
     let labels = server.lease.lock().unwrap().clone().unwrap()["metadata"]["labels"].clone();
     assert_eq!(labels, json!({"role": "two"}));
+}
+
+/// One process holds a lease of its own and, only while it does, those that others wait for.
+#[tokio::test(start_paused = true)]
+async fn a_lease_behind_another_is_taken_only_while_that_one_is_held() {
+    let (first, second) = (Server::default(), Server::default());
+    let host = |seed| bowline_host::fake::host(seed).0;
+    let (one, two) = (first.candidate_on("one", host(1)), first.candidate_on("two", host(2)));
+    let behind = |candidate: &Candidate, seed| {
+        second.candidate_behind("behind", host(seed), Some(candidate.leadership.clone()))
+    };
+    one.acquired().await;
+    // An upstream program holds what is behind: this process waits for it like any candidate.
+    second.foreign("upstream", "2026-01-01T00:00:00Z".parse().unwrap());
+    let (led, standby) = (behind(&one, 3), behind(&two, 4));
+    let start = Instant::now();
+    led.acquired().await;
+    assert!(start.elapsed() >= seconds(15), "{:?}", start.elapsed());
+    sleep(seconds(300)).await;
+    assert!(led.leadership.held() && !standby.leadership.held());
+    // kill -9 of the process: the successor has seen both records stand, so the second costs no further lease.
+    one.task.abort();
+    led.task.abort();
+    let start = Instant::now();
+    two.acquired().await;
+    standby.acquired().await;
+    assert!(start.elapsed() <= seconds(28), "{:?}", start.elapsed());
+    // The first is lost for good: what is behind it is never asked for again.
+    let third = second.candidate_behind("never", host(5), Some(led.leadership.clone()));
+    assert_eq!(third.ended().await, Ended::Lost);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod state;
 mod tests;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backlog::Operation;
 use crate::metrics::{QueueMetrics, Working};
 pub use backoff::Backoff;
 use state::{Added, State};
@@ -129,13 +131,32 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
 
     /// Tries every key that failed once more: what it failed for may be over. Its failures still count.
     pub(crate) fn retry_failed(&self) {
-        let failed: Vec<K> = self.state().failures.keys().cloned().collect();
-        failed.into_iter().for_each(|key| self.add(key));
+        self.failing().into_iter().for_each(|key| self.add(key));
     }
 
     /// Keys that wait or are being worked on.
     pub fn depth(&self) -> usize {
         self.state().len()
+    }
+
+    /// Notes why the work on a key failed, while it is being worked on.
+    pub(crate) fn note_failure(&self, key: &K, object: String, message: String) {
+        self.state().failed(key, object, message);
+    }
+
+    /// The backlog of each pool, under the role's name.
+    pub(crate) fn operations(&self, role: &str) -> Vec<Operation> {
+        let pool_of = |key: &K| self.inner.pool_of.get().map(|pool_of| pool_of(key).name).unwrap_or_default();
+        // Pools are asked for without the lock: a role may look into its caches for them.
+        let failing: BTreeMap<K, String> =
+            self.failing().into_iter().map(|key| (key.clone(), pool_of(&key))).collect();
+        let named = |key: &K| failing.get(key).cloned().unwrap_or_default();
+        let operations = self.state().operations(named);
+        operations.into_iter().map(|one| Operation { controller: role.to_owned(), ..one }).collect()
+    }
+
+    fn failing(&self) -> Vec<K> {
+        self.state().failures.keys().cloned().collect()
     }
 
     /// Consecutive failures of a key.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
 use super::Pool;
+use crate::backlog::{LastError, Operation};
 
 /// Where keys without a pool of their own go.
 const SHARED: &str = "";
@@ -14,8 +15,8 @@ pub(super) struct State<K> {
     ready: BTreeMap<String, Line<K>>,
     /// Keys in `ready`, with their pools and since when.
     waiting: BTreeMap<K, (String, Instant)>,
-    /// Keys that are being worked on, with their pools.
-    active: BTreeMap<K, String>,
+    /// Keys that are being worked on, with their pools and since when.
+    active: BTreeMap<K, (String, Instant)>,
     /// Keys added while active, and when: once more afterwards.
     dirty: BTreeMap<K, Instant>,
     pub(super) failures: BTreeMap<K, u32>,
@@ -23,6 +24,8 @@ pub(super) struct State<K> {
     pub(super) unsettled: BTreeMap<K, u32>,
     /// When keys are looked at again although nothing changes.
     pub(super) looks: BTreeMap<K, Instant>,
+    /// The last failure of each pool: of which object, why and when.
+    errors: BTreeMap<String, (String, String, Instant)>,
     /// The pool that was served last: the next one is served next.
     last: String,
 }
@@ -57,6 +60,7 @@ impl<K: Ord + Clone> State<K> {
             failures: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             looks: BTreeMap::new(),
+            errors: BTreeMap::new(),
             last: String::new(),
         }
     }
@@ -126,13 +130,13 @@ impl<K: Ord + Clone> State<K> {
         line.busy += 1;
         self.last.clone_from(&pool);
         let since = self.waiting.remove(&key).map_or_else(Instant::now, |(_, since)| since);
-        self.active.insert(key.clone(), pool);
+        self.active.insert(key.clone(), (pool, Instant::now()));
         Some((key, since))
     }
 
     /// When the key was added again meanwhile, if it was.
     pub(super) fn finish(&mut self, key: &K) -> Option<Instant> {
-        if let Some(pool) = self.active.remove(key)
+        if let Some((pool, _)) = self.active.remove(key)
             && let Some(line) = self.ready.get_mut(&pool)
         {
             line.busy -= 1;
@@ -141,6 +145,39 @@ impl<K: Ord + Clone> State<K> {
             }
         }
         self.dirty.remove(key)
+    }
+
+    /// Notes why the work on a key failed.
+    pub(super) fn failed(&mut self, key: &K, object: String, message: String) {
+        let pool = self.active.get(key).map_or(SHARED, |(pool, _)| pool.as_str()).to_owned();
+        self.errors.insert(pool, (object, message, Instant::now()));
+    }
+
+    /// What waits and what is being worked on, by pool. `pool_of` finds the pools of keys that wait for another attempt.
+    pub(super) fn operations(&self, pool_of: impl Fn(&K) -> String) -> Vec<Operation> {
+        let mut pools: BTreeMap<String, Operation> = BTreeMap::new();
+        for (pool, since) in self.waiting.values() {
+            let one = pools.entry(pool.clone()).or_default();
+            one.depth += 1;
+            one.oldest_seconds = one.oldest_seconds.max(since.elapsed().as_secs_f64());
+        }
+        for (pool, since) in self.active.values() {
+            let one = pools.entry(pool.clone()).or_default();
+            one.in_flight += 1;
+            one.longest_seconds = one.longest_seconds.max(since.elapsed().as_secs_f64());
+        }
+        let rests = |key: &&K| !self.waiting.contains_key(*key) && !self.active.contains_key(*key);
+        for key in self.failures.keys().filter(rests) {
+            pools.entry(pool_of(key)).or_default().failing += 1;
+        }
+        for (pool, (object, message, at)) in &self.errors {
+            let (object, message, seconds_ago) =
+                (object.clone(), message.clone(), at.elapsed().as_secs_f64());
+            pools.entry(pool.clone()).or_default().last_error =
+                Some(LastError { object, message, seconds_ago });
+        }
+        let named = |(operation, one): (String, Operation)| Operation { operation, ..one };
+        pools.into_iter().map(named).collect()
     }
 
     /// Keys that wait, as upstream counts them: with those that were added while they are worked on.

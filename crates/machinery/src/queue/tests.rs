@@ -186,6 +186,37 @@ async fn a_pool_whose_workers_are_all_stuck_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_backlog_of_each_pool_is_visible() {
+    let queue = Queue::new(Backoff::VOLUME);
+    let noting = queue.clone();
+    let pool_of = |key: &u8| Pool::new(if *key < 100 { "stuck" } else { "failing" }, 2);
+    let stop = start(&queue, pool_of, move |key| {
+        let noting = noting.clone();
+        Box::pin(async move {
+            if key < 100 {
+                std::future::pending::<()>().await;
+            }
+            noting.note_failure(&key, format!("object {key}"), "no room".into());
+            Verdict::Retry
+        })
+    });
+    (0..5).chain([100]).for_each(|key| queue.add(key));
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let shown = queue.operations("role");
+    let pools: Vec<_> =
+        shown.iter().map(|one| (one.operation.as_str(), one.depth, one.in_flight, one.failing)).collect();
+    assert_eq!(pools, [("failing", 0, 0, 1), ("stuck", 3, 2, 0)]);
+    assert!(shown.iter().all(|one| one.controller == "role"));
+    let error = shown[0].last_error.clone().expect("an error");
+    assert_eq!((error.object.as_str(), error.message.as_str()), ("object 100", "no room"));
+    assert!((0.39..0.41).contains(&error.seconds_ago), "{error:?}");
+    assert!(
+        (0.39..0.41).contains(&shown[1].oldest_seconds) && (0.39..0.41).contains(&shown[1].longest_seconds)
+    );
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_piece_of_work_gives_way_to_others_and_settles() {
     let queue = Queue::new(Backoff::VOLUME);
     let order = Arc::new(Mutex::new(Vec::new()));

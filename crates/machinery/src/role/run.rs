@@ -23,6 +23,8 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
         failed.retry_failed();
         lives.strong_count() > 0
     });
+    let (shown, lives) = (queue.clone(), Arc::downgrade(&runs));
+    ports.backlog.add(move || (lives.strong_count() > 0).then(|| shown.operations(R::NAME)));
     let starting = ports.starts.begin(R::NAME);
     let context = Context {
         effects: ports.effects(R::COMPONENT),
@@ -62,10 +64,15 @@ pub async fn run<R: Role>(ports: Ports, settings: R::Settings) -> Result<(), Run
     }
     tracing::info!(role = R::NAME, "started");
     // The queue outlives the role, since handlers of caches hold it: it must not keep the role.
-    let (worker, pools) = (role.clone(), Arc::downgrade(&role));
+    let (worker, pools, noting) = (role.clone(), Arc::downgrade(&role), queue.clone());
     let work = move |key: R::Key| {
-        let role = worker.clone();
-        async move { reconcile(&*role, &key).await }
+        let (role, noting) = (worker.clone(), noting.clone());
+        async move {
+            let note = |error: &EffectError| {
+                noting.note_failure(&key, key.to_string(), error.message.clone());
+            };
+            drive(&*role, &key, note).await
+        }
     };
     let pool_of = move |key: &R::Key| match pools.upgrade() {
         Some(role) => role.pool(key),
@@ -104,17 +111,22 @@ async fn lost(leadership: Option<&Leadership>) -> String {
 
 /// Drives one key until nothing is left to do, it has to wait, or an effect fails.
 pub async fn reconcile<R: Role>(role: &R, key: &R::Key) -> Verdict {
+    drive(role, key, |_| {}).await
+}
+
+/// The same; `note` hears of each failure.
+async fn drive<R: Role>(role: &R, key: &R::Key, note: impl Fn(&EffectError) + Sync) -> Verdict {
     for _ in 0..STEPS_MAX {
         let seen = match look(role, key).await {
             Ok(Some(seen)) => seen,
             Ok(None) => return settled(role, key),
-            Err(error) => return failed(role, key, &error).await,
+            Err(error) => return failed(role, key, &error, &note).await,
         };
         match R::decide(&seen) {
             Step::Do(action) => {
                 tracing::debug!(role = R::NAME, %key, ?action, "decided");
                 if let Err(error) = role.act(action, seen).await {
-                    return failed(role, key, &error).await;
+                    return failed(role, key, &error, &note).await;
                 }
             }
             Step::Wait(why) => {
@@ -123,7 +135,9 @@ pub async fn reconcile<R: Role>(role: &R, key: &R::Key) -> Verdict {
                 // What people were told of a wait is told again, or their events would run out.
                 return Verdict::After(role.look_again(key).unwrap_or(REPEAT));
             }
-            Step::Fail(why) => return failed(role, key, &EffectError::refused(why.to_string())).await,
+            Step::Fail(why) => {
+                return failed(role, key, &EffectError::refused(why.to_string()), &note).await;
+            }
             Step::Done => return settled(role, key),
         }
     }
@@ -141,11 +155,17 @@ fn settled<R: Role>(role: &R, key: &R::Key) -> Verdict {
     role.look_again(key).map_or(Verdict::Done, Verdict::After)
 }
 
-async fn failed<R: Role>(role: &R, key: &R::Key, error: &EffectError) -> Verdict {
+async fn failed<R: Role>(
+    role: &R,
+    key: &R::Key,
+    error: &EffectError,
+    note: &(impl Fn(&EffectError) + Sync),
+) -> Verdict {
     if error.conflict() {
         tracing::debug!(role = R::NAME, %key, "changed meanwhile, deciding again");
         return Verdict::Stale;
     }
+    note(error);
     tracing::warn!(role = R::NAME, %key, %error, "failed, will try again");
     role.failed(key, error).await;
     Verdict::Retry

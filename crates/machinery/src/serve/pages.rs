@@ -37,6 +37,10 @@ impl Answer {
         Self::new(StatusCode::OK, text)
     }
 
+    pub fn json(value: &serde_json::Value) -> Self {
+        Self { kind: JSON, ..Self::ok(value.to_string()) }
+    }
+
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::from(self.text));
         *response.status_mut() = self.status;
