@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod account;
+mod enlarge;
 mod support;
 
 use bowline_api::{

@@ -22,8 +22,13 @@ impl Resizer {
             Action::Mark { target, fresh } => {
                 let patch = patch::marked(&seen.claim, &target, fresh, &self.now());
                 self.effects.patch_strategic(Part::Status, seen.claim.as_ref(), patch).await?;
-                // What was answered before is about an earlier attempt.
-                self.memory.change_named(&seen.claim.key(), |record| record.outcome = None);
+                // What was answered before is about an earlier attempt, and only the size that was refused rests.
+                self.memory.change_named(&seen.claim.key(), |record| {
+                    record.outcome = None;
+                    if fresh {
+                        record.slow_until = None;
+                    }
+                });
                 Ok(())
             }
             Action::Expand { target } => self.expand(&seen, target).await,
