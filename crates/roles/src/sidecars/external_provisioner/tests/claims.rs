@@ -409,3 +409,51 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn edge_2_15_1_a_call_without_an_answer_is_repeated_for_a_claim_that_is_gone() {
+    let sent = creation(&seen().open());
+    assert!(sent.is_some());
+    assert_eq!(creation(&seen().open().gone()), sent);
+}
+
+/// A failed check before the repeat (a secret, a class, a node) does not end what may have been made.
+#[test]
+fn edge_2_15_2_and_3_a_repeat_is_identical_whatever_has_become_of_class_and_nodes() {
+    let sent = creation(&seen().open());
+    let nodeless = seen().open().settings(|s| s.topology = true).on_node("gone");
+    assert_eq!(creation(&Claim { class: None, ..nodeless }), sent);
+}
+
+#[test]
+fn edge_2_15_9_each_access_mode_is_a_capability_and_block_has_no_filesystem() {
+    let modes = |c: &mut PersistentVolumeClaim| {
+        let modes = ["ReadOnlyMany", "ReadWriteOnce"].map(String::from);
+        c.spec.as_mut().unwrap().access_modes = Some(modes.into());
+    };
+    let block = |c: &mut PersistentVolumeClaim| c.spec.as_mut().unwrap().volume_mode = Some("Block".into());
+    let creation = creation(&seen().claim(modes).claim(block)).unwrap();
+    let capabilities = creation.request.volume_capabilities;
+    assert_eq!(capabilities.len(), 2);
+    assert!(capabilities.iter().all(|one| matches!(one.access_type, Some(AccessType::Block(_)))));
+}
+
+#[test]
+fn edge_2_15_10_an_unknown_parameter_with_the_prefix_is_refused_and_an_old_secret_key_is_passed_on() {
+    let class = |key: &str| build::class("fast", DRIVER).parameter(key, "x");
+    let unknown = seen().class(class("csi.storage.k8s.io/colour").build());
+    assert!(matches!(decision(&unknown), Step::Fail(Why::Invalid(_))));
+    let old = class("csiProvisionerSecretName").parameter("csiProvisionerSecretNamespace", "ns").build();
+    let creation = creation(&seen().class(old)).unwrap();
+    assert!(creation.secrets.provisioner.is_some());
+    assert_eq!(creation.request.parameters["csiProvisionerSecretName"], "x");
+}
+
+#[test]
+fn edge_2_15_14_a_populators_claim_ends_with_one_event_and_no_failure() {
+    let source = TypedLocalObjectReference { kind: "Hello".into(), name: "h".into(), ..Default::default() };
+    let seen = seen().claim(|c| c.spec.as_mut().unwrap().data_source = Some(source));
+    assert_eq!(decision(&seen), Step::Do(Action::TellPopulator));
+    let told = seen.attempt(|a| a.told_populator = true);
+    assert!(matches!(decision(&told), Step::Wait(Why::Populator(_))));
+}

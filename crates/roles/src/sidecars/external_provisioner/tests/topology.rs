@@ -132,3 +132,21 @@ fn claims_of_a_set_are_spread() {
     assert_eq!(spread("web-+1").1, 0);
     assert_eq!(spread("web-99999999999").1, 0, "more than 32 bits");
 }
+
+#[test]
+fn edge_2_15_5_only_a_missing_csi_node_asks_for_another_node() {
+    let nowhere = requirement(&request(Some("n9"), &[]), &cluster());
+    assert_eq!(nowhere, Err(Why::NodeMissing("n9".into())));
+    assert!(matches!(requirement(&request(Some("n4"), &[]), &cluster()), Err(Why::Invalid(_))), "no label");
+    let nodeless = Cluster { nodes: Vec::new(), ..cluster() };
+    assert!(matches!(requirement(&request(Some("n1"), &[]), &nodeless), Err(Why::Invalid(_))), "no Node");
+}
+
+#[test]
+fn edge_2_15_13_allowed_topologies_match_a_node_that_has_more_keys() {
+    let allowed = [zones(&["a", "b"])];
+    let found = requirement(&request(Some("n3"), &allowed), &cluster()).unwrap();
+    assert_eq!(found, terms(&[zone("a"), zone("b")], &[zone("b"), zone("a")]));
+    let elsewhere = [zones(&["a"])];
+    assert!(requirement(&request(Some("n3"), &elsewhere), &cluster()).is_err());
+}

@@ -190,3 +190,29 @@ proptest! {
         prop_assert!(now.object.deleting());
     }
 }
+
+#[test]
+fn edge_2_15_7_empty_annotations_mean_no_secret_and_absent_ones_ask_the_class() {
+    let parameter = |part: &str| format!("csi.storage.k8s.io/provisioner-secret-{part}");
+    let class = build::class("fast", DRIVER).parameter(&parameter("name"), "s");
+    let class = Some(Arc::new(class.parameter(&parameter("namespace"), "ns").build()));
+    let asked = Volume { class, ..seen().released() };
+    assert_eq!(decision(asked.clone()), delete(Some(("ns", "s"))));
+    let empty =
+        asked.annotated(keys::DELETION_SECRET_NAME, "").annotated(keys::DELETION_SECRET_NAMESPACE, "");
+    assert_eq!(decision(empty), delete(None));
+}
+
+#[test]
+fn edge_2_15_8_any_attachment_keeps_a_volume() {
+    let attached = Volume { attached_to: Some("n".into()), ..seen().released() };
+    assert!(matches!(decision(attached), Step::Wait(Why::StillAttached { .. })));
+}
+
+#[test]
+fn edge_2_15_16_the_finalizer_follows_the_policy_also_on_static_volumes() {
+    let fixed = || seen().object(|o| o.metadata.annotations = None);
+    assert_eq!(decision(fixed().bare()), Step::Do(Action::AddFinalizer));
+    assert_eq!(decision(fixed().policy("Retain")), Step::Do(Action::RemoveFinalizer));
+    assert_eq!(decision(seen().released().deleting()), delete(None), "volume deleted first, then its claim");
+}
