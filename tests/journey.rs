@@ -11,6 +11,7 @@ use bowline_api::{
 };
 use bowline_drivers::local::NAME as DRIVER;
 use kube::{Api, Client};
+use serde_json::json;
 use support::Cluster;
 use support::objects::{create, delete, until, until_gone, until_phase};
 
@@ -81,6 +82,24 @@ async fn a_raw_device_is_presented_unformatted() {
                   test $(dd if=/dev/data bs=512 count=1 2>/dev/null | tr -d '\\0' | wc -c) = 0";
     run_pod(&client, build::pod("reader").shell(script).device("raw", "/dev/data").build()).await;
     delete_claim(&client, "raw").await;
+    cluster.assert_nothing_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_gets_the_volume_that_it_describes_itself() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let script =
+        "test $(stat -f -c %T /own) = xfs && echo kept > /own/file && sync && test $(cat /own/file) = kept";
+    let mut pod = build::pod("own").shell(script).build();
+    let spec = pod.spec.as_mut().expect("a spec");
+    let csi = json!({"driver": DRIVER, "fsType": "xfs", "volumeAttributes": {"size": "512Mi"}});
+    let volume = serde_json::from_value(json!({"name": "own", "csi": csi})).expect("a volume");
+    spec.volumes.get_or_insert_default().push(volume);
+    let mount = serde_json::from_value(json!({"name": "own", "mountPath": "/own"})).expect("a mount");
+    spec.containers[0].volume_mounts.get_or_insert_default().push(mount);
+    run_pod(&client, pod).await;
+    assert_eq!(cluster.images().len(), 0, "it goes with its pod");
     cluster.assert_nothing_left().await;
 }
 
