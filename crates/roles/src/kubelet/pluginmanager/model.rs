@@ -33,8 +33,8 @@ impl fmt::Display for Key {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observed {
-    Socket(SocketSeen),
-    Departed(DepartedSeen),
+    Socket(Box<SocketSeen>),
+    Departed(Box<DepartedSeen>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

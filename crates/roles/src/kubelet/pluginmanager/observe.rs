@@ -12,8 +12,8 @@ use super::version;
 impl Manager {
     pub(super) fn see(&self, key: &Key) -> Observed {
         match key {
-            Key::Socket(path) => Observed::Socket(self.socket(path)),
-            Key::Departed(driver) => Observed::Departed(self.departed(driver)),
+            Key::Socket(path) => Observed::Socket(Box::new(self.socket(path))),
+            Key::Departed(driver) => Observed::Departed(Box::new(self.departed(driver))),
         }
     }
 

@@ -57,7 +57,7 @@ fn write(csi_node: CSINode) -> Step {
 }
 
 fn step(seen: SocketSeen) -> Step {
-    decide(&Observed::Socket(seen))
+    decide(&Observed::Socket(Box::new(seen)))
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn traces_of_a_departed_driver_go_when_it_stays_away() {
         node: Some(node(json!({"zone": "a"}), "{\"d\":\"id\",\"other\":\"x\"}")),
         csi_node: Some(csi_node(json!([{"name": "d", "nodeID": "id"}, {"name": "other", "nodeID": "x"}]))),
     };
-    let decided = |seen: DepartedSeen| decide(&Observed::Departed(seen));
+    let decided = |seen: DepartedSeen| decide(&Observed::Departed(Box::new(seen)));
     assert_eq!(decided(seen(second, false)), Step::Wait(Why::Lingering(second)));
     assert_eq!(decided(seen(second, true)), Step::Do(Action::Forget));
     let rest = csi_node(json!([{"name": "other", "nodeID": "x"}]));

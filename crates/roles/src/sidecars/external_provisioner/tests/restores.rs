@@ -92,7 +92,7 @@ fn the_snapshot_is_protected_before_the_call_is_stored() {
 #[test]
 fn edge_2_15_12_a_snapshot_under_deletion_is_only_restored_if_that_had_begun() {
     let deleted = ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
-    assert!(creation(&with(&[deleted.clone()], &[])).is_some(), "our finalizer is on it");
+    assert!(creation(&with(std::slice::from_ref(&deleted), &[])).is_some(), "our finalizer is on it");
     let other = ("/metadata/finalizers", json!(["other"]));
     assert!(failure(&with(&[deleted, other], &[])).ends_with("snapshot snap is being deleted"));
 }
@@ -154,13 +154,14 @@ fn the_mode_changes_only_where_the_content_allows_it() {
         asked(with(&[], &[block.clone(), ("/metadata/annotations", annotations)]))
     };
     assert!(
-        failure(&asked(with(&[], &[block.clone()])))
+        failure(&asked(with(&[], std::slice::from_ref(&block))))
             .contains("annotation is not present on snapshotcontent content")
     );
     assert!(failure(&allowed("false")).contains("is set to false"));
     assert!(failure(&allowed("maybe")).contains("failed to convert"));
     assert!(creation(&allowed("true")).is_some());
-    let unsaid = with(&[], &[block.clone()]).claim(|c| c.spec.as_mut().unwrap().volume_mode = None);
+    let unsaid =
+        with(&[], std::slice::from_ref(&block)).claim(|c| c.spec.as_mut().unwrap().volume_mode = None);
     assert!(creation(&unsaid).is_some(), "upstream compares only what both say");
     let off = asked(with(&[], &[block])).settings(|s| s.prevent_mode_conversion = false);
     assert!(creation(&off).is_some());
