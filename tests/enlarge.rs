@@ -1,5 +1,6 @@
 //! Claims that ask for more, for too much and for another attributes class.
 
+use bowline_api::VolumeAttachment;
 use bowline_api::expansion::{
     CONTROLLER_RESIZE_INFEASIBLE, FILE_SYSTEM_RESIZE_PENDING, MODIFY_PENDING, NODE_RESIZE_PENDING,
     claim_capacity, condition_holds, conditions, current_attributes_class, modify_status, resize_status,
@@ -13,7 +14,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::support::Cluster;
-use super::support::objects::{create, until};
+use super::support::objects::{create, until, until_gone};
 use super::{claims, delete_claim, run_pod};
 
 async fn patch(client: &Client, claim: &str, spec: Value) {
@@ -33,12 +34,20 @@ fn has(claim: &PersistentVolumeClaim, size: &str) -> bool {
     claim_capacity(claim).is_some_and(|capacity| capacity.0 == size)
 }
 
+/// A filesystem that is still staged is not grown by the next staging.
+async fn until_detached(client: &Client) {
+    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    for attachment in attachments.list(&Default::default()).await.expect("list attachments").items {
+        until_gone(&attachments, attachment.name()).await.expect("detached");
+    }
+}
+
 fn larger_than(bytes: u64) -> String {
     format!("test $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) )) -gt {bytes}")
 }
 
 /// Goal: a filesystem has its new size when the next pod starts, a size that cannot be had is
-/// reported, and nothing stays behind. Growth under a pod that runs needs CAP_SYS_RESOURCE, which not every machine gives.
+/// given up for a smaller one, and nothing stays behind. Growth under a pod that runs needs CAP_SYS_RESOURCE, which not every machine gives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filesystem_has_its_new_size_for_the_next_pod() {
     let cluster = Cluster::start().await;
@@ -46,6 +55,7 @@ async fn a_filesystem_has_its_new_size_for_the_next_pod() {
     create(&claims(&client), &build::claim("data").size("64Mi").build()).await.expect("create claim");
     run_pod(&client, build::pod("writer").shell("echo kept > /data/file").mount("data", "/data").build())
         .await;
+    until_detached(&client).await;
 
     ask_for(&client, "data", "128Mi").await;
     let handed_over = |claim: &PersistentVolumeClaim| resize_status(claim) == NODE_RESIZE_PENDING;
@@ -63,6 +73,12 @@ async fn a_filesystem_has_its_new_size_for_the_next_pod() {
     ask_for(&client, "data", "512Pi").await;
     let infeasible = |claim: &PersistentVolumeClaim| resize_status(claim) == CONTROLLER_RESIZE_INFEASIBLE;
     until_claim(&client, "data", "to be infeasible", infeasible).await;
+    until_detached(&client).await;
+    ask_for(&client, "data", "192Mi").await;
+    until_claim(&client, "data", "to wait for its node again", handed_over).await;
+    let script = format!("test $(cat /data/file) = kept && {}", larger_than(150_000_000));
+    run_pod(&client, build::pod("reader").shell(&script).mount("data", "/data").build()).await;
+    until_claim(&client, "data", "to have 192Mi", |claim| has(claim, "192Mi")).await;
     delete_claim(&client, "data").await;
     cluster.assert_nothing_left().await;
 }
