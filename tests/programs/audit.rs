@@ -16,7 +16,9 @@ const BINARY: &str = env!("CARGO_BIN_EXE_bowline");
 fn audit(setup: &Setup, what: &str, output: &str) -> (Option<i32>, String) {
     let address = format!("--csi-address={}", setup.socket().display());
     let mut command = Command::new(BINARY);
-    command.args(["audit", what, &address, &setup.kubeconfig(), "-o", output]).env_remove("KUBECONFIG");
+    command
+        .args(["audit", what, &address, &setup.kubeconfig(), "--timeout=10s", "-o", output])
+        .env_remove("KUBECONFIG");
     let ran = command.output().expect("it runs");
     let text = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     (ran.status.code(), text)
