@@ -111,8 +111,11 @@ const PROVES_ABSENCE: [Kind; 2] =
 /// The longest of the ranges that a drawn fault's number of passes comes from, as a power of two.
 const PASSES_BITS: u64 = 5;
 
-/// The faults that a seed stands for. Seeds one after the other walk through all cells of the table, from two places at
-/// once, so that a thousand of them plan every cell; the other faults of each are drawn.
+/// So many seeds one after the other plan every cell.
+const ROUND: u64 = 1000;
+
+/// The faults that a seed stands for. Seeds one after the other walk through all cells of the table, as many cells each
+/// as it takes to reach all of them in one round; the other faults of each are drawn.
 pub fn faults(seed: u64) -> Vec<Fault> {
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0xfa17);
     let cells = &*table::CELLS;
@@ -121,8 +124,10 @@ pub fn faults(seed: u64) -> Vec<Fault> {
         let nth = (random.next_u64() % NTH_MAX).saturating_sub(NTH_MAX / 2) as u32;
         Fault { kind, effect, nth }
     };
-    let first = seed.wrapping_mul(STRIDE);
-    let mut faults = vec![walked(first), walked(first.wrapping_add(cells.len() as u64 / 2))];
+    let each = (cells.len() as u64).div_ceil(ROUND);
+    let first = seed.wrapping_mul(each);
+    let mut faults: Vec<Fault> =
+        (0..each).map(|step| walked(first.wrapping_add(step).wrapping_mul(STRIDE))).collect();
     let mut random = ChaCha12Rng::seed_from_u64(seed ^ 0x0fa1_7000);
     for _ in 0..random.next_u64() % FAULTS_MAX {
         let cells = if random.next_u64().is_multiple_of(ANYWHERE) { cells } else { &*table::OF_VOLUMES };
