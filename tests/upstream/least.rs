@@ -48,6 +48,18 @@ const UNUSED: &[(&str, &[&str])] = &[
             "get volumeattributesclasses",
             // A driver that has no room on the chosen node.
             "update persistentvolumeclaims",
+            // Claims that are restored from a snapshot.
+            "get volumesnapshots",
+            "update volumesnapshots",
+            "get volumesnapshotcontents",
+            // `--enable-capacity`, and who owns what it publishes.
+            "create csistoragecapacities",
+            "delete csistoragecapacities",
+            "list csistoragecapacities",
+            "update csistoragecapacities",
+            "watch csistoragecapacities",
+            "get pods",
+            "get replicasets",
             // The lease is renewed later than a journey ends.
             "update leases",
         ],
