@@ -6,12 +6,15 @@ mod support;
 
 use std::process::Command;
 
-use bowline_api::{Meta, PersistentVolumeClaim, VolumeSnapshot, VolumeSnapshotContent, build, keys, volume};
+use bowline_api::{
+    Meta, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSnapshot, VolumeSnapshotContent, build, keys,
+    volume,
+};
 use bowline_drivers::local::NAME as DRIVER;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use support::Cluster;
-use support::objects::{create, delete, until, until_gone};
+use support::objects::{create, delete, until, until_gone, until_phase};
 use support::peers::peer;
 
 fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
@@ -106,6 +109,61 @@ async fn a_snapshot_is_taken_shown_and_deleted() {
 
     delete_all(&cluster, &client, &["first"], "data").await;
     cluster.assert_nothing_left().await;
+}
+
+/// Runs a pod to its end.
+async fn run(client: &Client, pod: Pod) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&pods, &pod).await.expect("create pod");
+    until_phase(client, pod.name(), "Succeeded").await.expect("succeeded");
+    delete(&pods, pod.name()).await.expect("delete pod");
+    until_gone(&pods, pod.name()).await.expect("pod gone");
+}
+
+/// SNAP-1: what is restored has the bytes of the snapshot's moment, what is cloned those of now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restores_and_clones_have_the_bytes_of_their_source() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    bound_claim(&client, "data").await;
+    let writer = |name: &str| {
+        let script = format!("echo {name} > /data/file && sync");
+        build::pod(name).shell(&script).mount("data", "/data").build()
+    };
+    run(&client, writer("before")).await;
+    let taken = snapshot("first", json!({"persistentVolumeClaimName": "data"}));
+    create(&snapshots(&client), &taken).await.expect("create snapshot");
+    until_ready(&client, "first").await;
+    run(&client, writer("after")).await;
+
+    let sources = [
+        (
+            "restored",
+            json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "first"}),
+        ),
+        ("cloned", json!({"kind": "PersistentVolumeClaim", "name": "data"})),
+    ];
+    for (name, source) in &sources {
+        let mut claim = build::claim(name).class("local-immediate").size("64Mi").build();
+        let source = serde_json::from_value(source.clone()).expect("a source");
+        claim.spec.as_mut().expect("a spec").data_source = Some(source);
+        create(&claims(&client), &claim).await.expect("create claim");
+    }
+    let script = "test $(cat /restored/file) = before && test $(cat /cloned/file) = after";
+    let reader = build::pod("reader").shell(script);
+    run(&client, reader.mount("restored", "/restored").mount("cloned", "/cloned").build()).await;
+
+    for (name, _) in &sources {
+        delete(&claims(&client), name).await.expect("delete claim");
+        until_gone(&claims(&client), name).await.expect("claim gone");
+    }
+    delete_all(&cluster, &client, &["first"], "data").await;
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    for volume in volumes.list(&Default::default()).await.expect("list volumes").items {
+        until_gone(&volumes, volume.name()).await.expect("volume gone");
+    }
+    cluster.assert_nothing_left().await;
+    assert_eq!(cluster.images().len(), 0, "PROV-2");
 }
 
 /// Goal: a snapshot that exists already gets a second object, whose deletion keeps what another one owns.
