@@ -111,7 +111,7 @@ impl Election {
         leadership
     }
 
-    /// Hands all leases over, after all work has ended. The process's own is last: whoever takes it finds the others free.
+    /// Hands all leases over, after all work has ended. The process's own is last: the next holder finds the others free.
     pub async fn end(&self) {
         let (main, controllers) = {
             let mut all = self.inner.candidacies.lock().unwrap_or_else(PoisonError::into_inner);

@@ -87,7 +87,7 @@ pub fn inline(pod: &Pod) -> Vec<(String, Result<Resolved, String>)> {
     all
 }
 
-/// What a pod says of such a volume, in the form of a PersistentVolume that nobody else has: one node, no mount options.
+/// An inline volume in the form of a PersistentVolume that no other pod can use: one node, no mount options.
 pub fn inline_source(pod: &Pod, name: &str) -> Option<PersistentVolume> {
     let source = pod::volumes(pod).iter().find(|volume| volume.name == name)?.csi.as_ref()?;
     let secret = source.node_publish_secret_ref.as_ref().map(|secret| SecretReference {

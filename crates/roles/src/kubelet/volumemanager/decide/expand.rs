@@ -12,7 +12,7 @@ use crate::kubelet::volumemanager::model::{Action, DriverSeen, Need, Observed, P
 /// What is left to do until the volume has its size.
 enum Goal {
     Nothing,
-    /// Another node, or nobody, had to expand it: only this node's knowledge is old.
+    /// Another node has expanded it, or no node had to: only what this node knows is old.
     TakeOver,
     /// The controller has left it to the node.
     Begin,

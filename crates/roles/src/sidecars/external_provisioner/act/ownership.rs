@@ -41,7 +41,7 @@ impl Provisioner {
         Ok(())
     }
 
-    /// A conflict says that another node was faster, or that somebody edited the claim: the next delay is longer.
+    /// A conflict says that another node was faster, or that the claim was edited: the next delay is longer.
     pub(super) async fn select_node(&self, seen: &Claim, node: &str) -> Result<(), EffectError> {
         let mut claim = seen.object.as_ref().clone();
         claim.set_annotation(keys::SELECTED_NODE, node);
